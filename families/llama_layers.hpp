@@ -38,6 +38,7 @@ inline constexpr gguf_name llama_in_gguf[] = {
     {"layers.#.mlp.down_proj.*", "blk.#.ffn_down.*"},
 };
 
-inline constexpr gguf_row llama_gguf_row{"llama", llama_in_gguf, "silu", true};
+inline constexpr gguf_row llama_gguf_row{
+    .architecture = "llama", .names = llama_in_gguf, .activation = "silu", .divides_frequencies = true};
 
 }  // namespace troupe::families

@@ -92,7 +92,7 @@ struct operations {  ///< table of the functions with which one kind of device c
   void (*scale_kept)(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count);
   void (*turn_tokens)(const token_heads& x, const rotary_table& table);
 
-  /// Causal attention (causal_attention.hpp). Must not be called for f64, which the kernel does not support.
+  /// Attention (causal_attention.hpp). Must not be called for f64, which the kernel does not support.
 
   void (*partial_attention)(const attention_sizes& sizes, const attention_masks& masks, const attention_input& in,
                             std::span<const query_run> runs, std::byte* y, std::span<float> scratch);

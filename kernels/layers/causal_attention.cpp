@@ -34,10 +34,19 @@ struct query_rows {
   query_rows(const attention_sizes& s, size_t first_query, size_t queries)
       : sizes(s), widths(s), first(first_query), count(queries), lanes(hn::Lanes(full())) {}
 
+  /// Returns the end of the keys that at least one query of the block may see.
+  [[nodiscard]] size_t end_of_keys() const { return sizes.causal ? first + count : sizes.tokens; }
+
   /// Returns how many keys at least one query of the tile that begins at `row` may see: keys up to the query's own
-  /// position. A tile is at most tile_rows queries of the block that one product computes. Keys after the block's last
-  /// query do not count: against_keys() computes nothing for them, so their elements of a row are never written.
-  [[nodiscard]] size_t seen(size_t row) const { return first + std::min(row + tile_rows, count); }
+  /// position, or all. A tile is at most tile_rows queries of the block that one product computes. Keys from
+  /// end_of_keys() on do not count: against_keys() computes nothing for them, so their elements of a row are never
+  /// written.
+  [[nodiscard]] size_t seen(size_t row) const {
+    return sizes.causal ? first + std::min(row + tile_rows, count) : sizes.tokens;
+  }
+
+  /// Returns the end of the keys that the query `row` sees.
+  [[nodiscard]] size_t end_seen(size_t row) const { return sizes.causal ? first + row + 1 : sizes.tokens; }
 
   /// Returns the first key that the query `row` sees.
   [[nodiscard]] size_t lowest(size_t row) const {
@@ -49,7 +58,7 @@ struct query_rows {
   void against_keys(const float* left, const float* panels, float* out) const {
     const size_t skipped = row_begin(0) / panel_keys;
     panels += skipped * sizes.head_width * panel_keys;
-    for (size_t key = skipped * panel_keys; key < first + count;
+    for (size_t key = skipped * panel_keys; key < end_of_keys();
          key += panel_keys, panels += sizes.head_width * panel_keys)
       for (size_t row = 0; row < count; row += tile_rows) {
         const size_t begin = std::max(key, row_begin(row)), end = std::min<size_t>(seen(row), key + panel_keys);
@@ -74,9 +83,9 @@ struct query_rows {
 
   /// Adds to out[key] the sum of weights[row][key] * by_row[row] over the queries (rows) that may see the key.
   void over_queries(const float* weights, const float* by_row, float* out) const {
-    for (size_t key = lowest(0) / tile_rows * tile_rows; key < first + count; key += tile_rows) {
-      const size_t row = key > first ? key - first : 0;
-      multiply_rows<into::sum>(std::min(tile_rows, first + count - key), widths.head / lanes,
+    for (size_t key = lowest(0) / tile_rows * tile_rows; key < end_of_keys(); key += tile_rows) {
+      const size_t row = sizes.causal && key > first ? key - first : 0;
+      multiply_rows<into::sum>(std::min(tile_rows, end_of_keys() - key), widths.head / lanes,
                                {weights + row * widths.weights + key, 1, widths.weights},
                                {by_row + row * widths.head, widths.head}, end_of_rows(key) - row,
                                out + key * widths.head, widths.head);
@@ -101,7 +110,7 @@ struct query_rows {
   float mask_and_bound(float* scores, size_t row) const {
     const full d;
     const auto hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
-    const size_t low = lowest(row), own = first + row + 1, end = row_end(row);
+    const size_t low = lowest(row), own = end_seen(row), end = row_end(row);
     auto most = hidden;
     size_t j = row_begin(row);
     for (; j < low; j += lanes) {
@@ -122,7 +131,7 @@ struct query_rows {
 
   /// Sets keep[j] to 1 or 0: whether dropout keeps the attention weight of query `row` and key j.
   void draw(const attention_dropout& dropout, uint64_t head, size_t row, uint8_t* keep) const {
-    const size_t low = lowest(row), own = first + row + 1;
+    const size_t low = lowest(row), own = end_seen(row);
     std::fill(keep + row_begin(row), keep + low, uint8_t{0});
     dropout.draw({keep + low, own - low}, head, first + row, low);
     std::fill(keep + own, keep + row_end(row), uint8_t{0});
@@ -303,6 +312,7 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes) {
 
 void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
                        std::span<const query_run> runs, std::byte* y, std::span<float> scratch) {
+  assert(sizes.causal || sizes.window == 0);
   assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_scratch(sizes));
   HWY_DYNAMIC_DISPATCH(attention_forward)(sizes, dropout, in, runs, y, scratch);
 }
@@ -310,6 +320,7 @@ void partial_attention(const attention_sizes& sizes, const attention_dropout& dr
 void partial_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout,
                                 const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
                                 const attention_gradient& out, std::span<float> scratch) {
+  assert(sizes.causal || sizes.window == 0);
   assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_backward_scratch(sizes));
   HWY_DYNAMIC_DISPATCH(attention_backward)(sizes, dropout, in, runs, dy, out, scratch);
 }

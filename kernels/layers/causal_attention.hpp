@@ -1,5 +1,5 @@
-// Causal self-attention over the tokens of one document, forward and backward on the CPU, in blocks of queries whose
-// weights stay in the cache. Owns the arithmetic; leaves the limits of documents, the random numbers of dropout and the
+// Self-attention over the tokens of one document, causal or to all of them, forward and backward on the CPU, in blocks
+// of queries whose weights stay in the cache. Owns the arithmetic; leaves the limits of documents, the random numbers of dropout and the
 // memory to the caller.
 #pragma once
 
@@ -23,18 +23,19 @@ struct attention_masks {
 };
 
 /// Sizes of an attention over f32, bf16 or f16 elements; sums and weights are fp32 for all of them. heads / kv_heads
-/// query heads share a key head. A query sees the keys up to its own position, or the last `window` of them; the score
-/// of a key is s = scale * (query . key), or soft_cap * tanh(s / soft_cap).
+/// query heads share a key head. A query sees the keys up to its own position, or the last `window` of them, or, if
+/// attention is not causal, all keys; the score of a key is s = scale * (query . key), or soft_cap * tanh(s / soft_cap).
 struct attention_sizes {
   core::dtype type = core::dtype::f32;
   uint64_t tokens = 0, heads = 1, kv_heads = 1, head_width = 1;
   uint64_t window = 0;  ///< number of keys that a query sees, its own and those before it; 0: all
   double scale = 0;     ///< 0: 1 / sqrt(head_width)
   double soft_cap = 0;  ///< 0: scores have no limit
+  bool causal = true;   ///< false: a query sees all keys of the document; `window` must then be 0
 };
 
-/// Dropout of attention weights: `draw` sets keep[j] to 1 or 0 for the document's keys key + j, which end at `query`,
-/// and kept weights are multiplied by `factor`. Without `draw` nothing is dropped.
+/// Dropout of attention weights: `draw` sets keep[j] to 1 or 0 for the document's keys key + j that `query` sees, and
+/// kept weights are multiplied by `factor`. Without `draw` nothing is dropped.
 struct attention_dropout {
   std::function<void(std::span<uint8_t> keep, uint64_t head, uint64_t query, uint64_t key)> draw;
   float factor = 1;
@@ -63,8 +64,8 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
 
 /// Computes y (tokens, heads * head_width) = softmax(scores of the keys that the query sees) V, rounded once, for the
 /// queries of all `runs`, in their order; y has a row for each token of `in.queries`. `in` has the keys and values of
-/// all `sizes.tokens` tokens of the document. A query's bits depend on the document's tokens up to it and on nothing
-/// else, as long as all values are finite. Keys that no query of a block sees are not computed, so the time falls with
+/// all `sizes.tokens` tokens of the document. A query's bits depend on the tokens that it sees and on nothing else,
+/// as long as all values are finite. Keys that no query of a block sees are not computed, so the time falls with
 /// the window.
 void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
                        std::span<const query_run> runs, std::byte* y, std::span<float> scratch);

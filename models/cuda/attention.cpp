@@ -55,6 +55,7 @@ void check(const attention_work& work, const attention_tensors& in) {
   TORCH_CHECK(in.queries.scalar_type() != at::kDouble, "attention on a CUDA device takes fp32, bf16 or f16, got fp64");
   TORCH_CHECK(!work.masks.active(), "attention on a CUDA device does not support dropout; set model.attn_pdrop: 0");
   TORCH_CHECK(work.shape.options.soft_cap == 0, "attention on a CUDA device does not cap its scores");
+  TORCH_CHECK(work.shape.options.causal, "attention on a CUDA device is causal");
   TORCH_CHECK(work.queries.count() == work.columns, "attention on a CUDA device takes all columns of its rows");
   TORCH_CHECK(work.starts.empty() || work.boundaries.defined(), "document boundaries that are not on the device");
 }

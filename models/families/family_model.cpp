@@ -187,7 +187,7 @@ at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) co
   at::Tensor qkv = packed(scope, inner);
   if (scope.batch().map != nullptr) *scope.batch().map = attention_map(qkv, heads);
   if (scope.batch().learned_map != nullptr) qkv = learn_map(scope, qkv, heads, *scope.batch().learned_map);
-  const at::Tensor mixed = causal_attention(scope, qkv, heads, spec_.attention_dropout);
+  const at::Tensor mixed = self_attention(scope, qkv, heads, spec_.attention_dropout);
   return add(scope, past, attention_output(scope, mixed), dropout_site::attention_output);
 }
 
@@ -241,7 +241,7 @@ values family_model::attention_in(segment_scope& scope, const at::Tensor& x) con
 
 at::Tensor family_model::attention_of_own_queries(segment_scope& scope, const values& input) const {
   const at::Tensor keys = take_columns(scope, input[2], parts(scope));
-  const at::Tensor mixed = causal_attention(scope, input[1], keys, own_heads(scope.unit()), spec_.attention_dropout);
+  const at::Tensor mixed = self_attention(scope, input[1], keys, own_heads(scope.unit()), spec_.attention_dropout);
   return add(scope, input[0], attention_output(scope, mixed), dropout_site::attention_output);
 }
 
@@ -260,7 +260,7 @@ values family_model::attention_of_own_heads(segment_scope& scope, const values& 
   own.first_head = whole.first_head + static_cast<int64_t>(before * dealt.group);
   own.options = whole.options;
   const at::Tensor mixed =
-      causal_attention(scope, take_columns(scope, input[1], swapped), own, spec_.attention_dropout);
+      self_attention(scope, take_columns(scope, input[1], swapped), own, spec_.attention_dropout);
   return values({input[0], give_columns(scope, mixed, swapped)});
 }
 
@@ -282,7 +282,7 @@ values family_model::block_of_own_columns(segment_scope& scope, uint32_t segment
   if (segment == 1) {
     const at::Tensor qkv =
         packed(scope, projected(scope, x, next_linears(scope, spec_.family->attention_inputs(), panel_sums::none)));
-    y = attention_output(scope, causal_attention(scope, qkv, own_heads(scope.unit()), spec_.attention_dropout));
+    y = attention_output(scope, self_attention(scope, qkv, own_heads(scope.unit()), spec_.attention_dropout));
   } else if (spec_.mlp_tile_rows > 0) {
     y = mlp_in_tiles(scope, x, std::nullopt).y.front();
   } else {

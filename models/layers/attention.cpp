@@ -1,4 +1,4 @@
-// Causal self-attention as an autograd function. Its node keeps the inputs for backward, and those results that the
+// Self-attention as an autograd function. Its node keeps the inputs for backward, and those results that the
 // device's implementation requests: none on the CPU, which recomputes attention weights.
 #include "models/layers/attention.hpp"
 
@@ -120,13 +120,13 @@ void provide(device::device_kind kind, const attention_operations& table) {
   tables[static_cast<size_t>(kind)] = &table;
 }
 
-at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
-                            float dropout) {
+at::Tensor self_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
+                          float dropout) {
   return of_packed(attention_for(qkv), scope, qkv, shape, dropout);
 }
 
-at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& queries, const at::Tensor& keys,
-                            const attention_shape& shape, float dropout) {
+at::Tensor self_attention(const segment_scope& scope, const at::Tensor& queries, const at::Tensor& keys,
+                          const attention_shape& shape, float dropout) {
   return attention_by(attention_for(queries), scope, work_of(scope, shape, dropout, scope.columns(), keys.size(1)),
                       {queries, keys});
 }

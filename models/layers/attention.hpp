@@ -1,4 +1,4 @@
-// Causal attention on one micro-batch: its arguments, the table of its functions for each device, and the CPU's two
+// Attention on one micro-batch: its arguments, the table of its functions for each device, and the CPU's two
 // implementations, which are chosen by type. attention.cpp makes an autograd function of them.
 #pragma once
 
@@ -28,7 +28,7 @@ struct attention_work {
   /// are divided, in order.
   [[nodiscard]] std::vector<query_block> blocks(int64_t row, int64_t most_queries) const {
     const auto n = static_cast<size_t>(columns);
-    return query_blocks(queries, most_queries,
+    return query_blocks(queries, most_queries, columns,
                         starts.empty() ? starts : starts.subspan(static_cast<size_t>(row) * n, n));
   }
 };
@@ -78,7 +78,7 @@ const attention_operations& attention_for(const at::Tensor& t);
 /// provides such devices (device::provide).
 void provide(device::device_kind kind, const attention_operations& table);
 
-/// Compute causal_attention by the implementation in their names, whatever the type; tests compare the two.
+/// Compute self_attention by the implementation in their names, whatever the type; tests compare the two.
 at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                               float dropout);
 at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,

@@ -45,7 +45,7 @@ struct row_heads {
       if (slopes != nullptr) *slopes = limited.square().neg_().add_(1);
       scores = limited.mul(options_.soft_cap);
     }
-    scores.add_(all.triu(1));
+    if (options_.causal) scores.add_(all.triu(1));
     if (options_.window > 0) scores.add_(all.tril(-options_.window));
     return at::_softmax(scores, -1, /*half_to_float=*/false);
   }

@@ -53,10 +53,12 @@ at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g
 /// A block of queries, and the keys that at least one of them sees: the columns [first_key, first_key + keys()) of the
 /// row.
 struct block_keys : query_block {
-  int64_t first_key = 0;
-  block_keys(const query_block& b, int64_t window)
-      : query_block(b), first_key(window > 0 ? std::max(b.document, b.first + 1 - window) : b.document) {}
-  [[nodiscard]] int64_t keys() const { return first + count - first_key; }
+  int64_t first_key = 0, end_key = 0;
+  block_keys(const query_block& b, const attention_options& options)
+      : query_block(b),
+        first_key(options.window > 0 ? std::max(b.document, b.first + 1 - options.window) : b.document),
+        end_key(b.document + b.seen(options.causal)) {}
+  [[nodiscard]] int64_t keys() const { return end_key - first_key; }
 };
 
 /// The attention weights of a block before dropout, (kv_heads, queries of the block, keys of the block), and, if scores
@@ -87,7 +89,7 @@ struct attention_pass {
 
   [[nodiscard]] std::vector<block_keys> blocks(int64_t row) const {
     std::vector<block_keys> out;
-    for (const query_block& b : work.blocks(row, block_queries)) out.emplace_back(b, shape.options.window);
+    for (const query_block& b : work.blocks(row, block_queries)) out.emplace_back(b, shape.options);
     return out;
   }
 
@@ -104,7 +106,8 @@ struct attention_pass {
       out.slopes = limited.square().neg_().add_(1);
       scores = limited.mul(cap);
     }
-    scores.narrow(2, b.first - b.first_key, b.count).add_(causal.narrow(0, 0, b.count).narrow(1, 0, b.count));
+    if (shape.options.causal)
+      scores.narrow(2, b.first - b.first_key, b.count).add_(causal.narrow(0, 0, b.count).narrow(1, 0, b.count));
     // Query i of the block does not see the keys up to its own column minus the window: keys j <= i + last_hidden.
     if (const int64_t last_hidden = b.first - shape.options.window - b.first_key;
         shape.options.window > 0 && last_hidden + b.count > 0)

@@ -77,16 +77,17 @@ struct attention_shape {
   attention_options options = {};
 };
 
-/// Computes causal self-attention inside each document of the batch. `qkv` (B, T, (heads + 2 kv_heads) * head_width)
-/// has queries, keys and values of each token next to each other. Returns (B, T, heads * head_width).
-at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
-                            float dropout);
+/// Computes self-attention inside each document of the batch, to the tokens up to a query or, if the shape's options say
+/// so, to all. `qkv` (B, T, (heads + 2 kv_heads) * head_width) has queries, keys and values of each token next to each
+/// other. Returns (B, T, heads * head_width).
+at::Tensor self_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
+                          float dropout);
 
-/// Computes causal self-attention for the queries of only the T' columns that this rank of a sequence group has:
+/// Computes self-attention for the queries of only the T' columns that this rank of a sequence group has:
 /// `queries` is (B, T', heads * head_width), `keys` (B, T, 2 * kv_heads * head_width) has the keys and values of all
 /// columns.
-at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& queries, const at::Tensor& keys,
-                            const attention_shape& shape, float dropout);
+at::Tensor self_attention(const segment_scope& scope, const at::Tensor& queries, const at::Tensor& keys,
+                          const attention_shape& shape, float dropout);
 
 /// Replaces `products`, outputs of a head's linear layer, by the logits that `form` makes of them; records no history.
 /// Returns the numbers that form_logits_backward needs if there is a soft cap and they are wanted (`keeps`), else an

@@ -24,7 +24,7 @@ std::vector<document_queries> documents_of(const attention_work& work, int64_t r
       if (out.empty() || out.back().row != row || out.back().first != b.document)
         out.push_back({row, b.document, 0, {}});
       document_queries& d = out.back();
-      d.seen = b.seen();
+      d.seen = b.seen(work.shape.options.causal);
       d.runs.push_back(
           {static_cast<uint64_t>(b.first - b.document), static_cast<uint64_t>(b.count), static_cast<uint64_t>(b.own)});
     }
@@ -44,7 +44,8 @@ class kernel_call {
             .head_width = static_cast<uint64_t>(s.head_width),
             .window = static_cast<uint64_t>(s.options.window),
             .scale = s.options.scale,
-            .soft_cap = s.options.soft_cap};
+            .soft_cap = s.options.soft_cap,
+            .causal = s.options.causal};
   }
   [[nodiscard]] kernels::attention_masks masks(const document_queries& d) const {
     return {work_.masks.key(static_cast<uint64_t>(d.row)), static_cast<uint64_t>(work_.columns),

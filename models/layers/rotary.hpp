@@ -38,7 +38,7 @@ struct head_rotation {
 };
 
 /// Rotates the heads of q (B, T, heads * D) and k (B, T, kv_heads * D) at the tokens' positions, and returns q, k and v
-/// of each token next to each other, as causal_attention requires.
+/// of each token next to each other, as self_attention requires.
 at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const attention_shape& shape, const head_rotation& by);
 

@@ -6,20 +6,23 @@
 
 namespace troupe::models {
 
-std::vector<query_block> query_blocks(const core::column_set& queries, int64_t block_queries,
+std::vector<query_block> query_blocks(const core::column_set& queries, int64_t block_queries, int64_t columns,
                                       std::span<const uint32_t> starts) {
   std::vector<query_block> out;
   int64_t own = 0;
   for (const core::column_run& run : queries.runs) {
     const int64_t last = run.first + run.count;
     for (int64_t begin = run.first, end = last; begin < last; begin = end, end = last) {
-      const int64_t document = starts.empty() ? 0 : starts[static_cast<size_t>(begin)];
-      if (!starts.empty())
-        end = std::find_if(starts.begin() + begin, starts.begin() + last, [&](uint32_t s) { return s > begin; }) -
-              starts.begin();
+      int64_t document = 0, document_end = columns;
+      if (!starts.empty()) {
+        document = starts[static_cast<size_t>(begin)];
+        document_end = std::find_if(starts.begin() + begin, starts.end(), [&](uint32_t s) { return s > begin; }) -
+                       starts.begin();
+        end = std::min(last, document_end);
+      }
       for (int64_t first = begin; first < end; first += block_queries) {
         const int64_t count = std::min(block_queries, end - first);
-        out.push_back({first, count, document, own});
+        out.push_back({first, count, document, own, document_end});
         own += count;
       }
     }

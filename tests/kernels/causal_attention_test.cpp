@@ -1,4 +1,4 @@
-// Compares the kernel of causal attention with plain sums in fp64.
+// Compares the kernel of attention, causal and not, with plain sums in fp64.
 #include "kernels/layers/causal_attention.hpp"
 
 #include <algorithm>
@@ -66,6 +66,8 @@ struct plain_attention {
   }
   /// Returns the first key that query `i` sees.
   [[nodiscard]] uint64_t lowest(uint64_t i) const { return s.window == 0 || i < s.window ? 0 : i + 1 - s.window; }
+  /// Returns the end of the keys that query `i` sees.
+  [[nodiscard]] uint64_t end(uint64_t i) const { return s.causal ? i + 1 : s.tokens; }
   [[nodiscard]] static double dot(const double* a, const double* b, uint64_t n) {
     double sum = 0;
     for (uint64_t k = 0; k < n; ++k) sum += a[k] * b[k];
@@ -76,8 +78,8 @@ struct plain_attention {
     return dot(&qkv[query_at(head, i)], &qkv[key_at(head, j)], s.head_width) * scale();
   }
   [[nodiscard]] std::vector<double> weights(uint64_t head, uint64_t i) const {
-    std::vector<double> w(i + 1, -HUGE_VAL);
-    for (uint64_t j = lowest(i); j <= i; ++j) {
+    std::vector<double> w(end(i), -HUGE_VAL);
+    for (uint64_t j = lowest(i); j < end(i); ++j) {
       w[j] = score(head, i, j);
       if (s.soft_cap > 0) w[j] = s.soft_cap * std::tanh(w[j] / s.soft_cap);
     }
@@ -95,7 +97,7 @@ struct plain_attention {
   }
   /// Returns the dropout factor of each attention weight of query `i`: 0 or the scale of kept weights.
   [[nodiscard]] std::vector<double> factors(uint64_t head, uint64_t i) const {
-    std::vector<uint8_t> keep(i + 1, 1);
+    std::vector<uint8_t> keep(end(i), 1);
     if (dropout.draw) dropout.draw(keep, head, i, 0);
     std::vector<double> out(keep.begin(), keep.end());
     for (auto& x : out) x *= static_cast<double>(dropout.factor);
@@ -107,7 +109,7 @@ struct plain_attention {
     for (uint64_t head = 0; head < s.heads; ++head)
       for (uint64_t i = 0; i < s.tokens; ++i) {
         const auto w = weights(head, i), f = factors(head, i);
-        for (uint64_t j = 0; j <= i; ++j)
+        for (uint64_t j = 0; j < end(i); ++j)
           for (uint64_t k = 0; k < s.head_width; ++k)
             y[(i * s.heads + head) * s.head_width + k] += w[j] * f[j] * qkv[value_at(head, j) + k];
       }
@@ -120,13 +122,13 @@ struct plain_attention {
       for (uint64_t i = 0; i < s.tokens; ++i) {
         const auto w = weights(head, i), f = factors(head, i);
         const double* dyi = &dy[(i * s.heads + head) * s.head_width];
-        std::vector<double> dw(i + 1), slopes(i + 1);
-        for (uint64_t j = 0; j <= i; ++j) {
+        std::vector<double> dw(end(i)), slopes(end(i));
+        for (uint64_t j = 0; j < end(i); ++j) {
           dw[j] = f[j] * dot(dyi, &qkv[value_at(head, j)], s.head_width);
           slopes[j] = slope(head, i, j);
         }
-        const double mean = dot(w.data(), dw.data(), i + 1);
-        for (uint64_t j = 0; j <= i; ++j)
+        const double mean = dot(w.data(), dw.data(), end(i));
+        for (uint64_t j = 0; j < end(i); ++j)
           for (uint64_t k = 0; k < s.head_width; ++k) {
             const double ds = w[j] * (dw[j] - mean) * scale() * slopes[j];
             out[query_at(head, i) + k] += ds * qkv[key_at(head, j) + k];
@@ -183,7 +185,7 @@ void check(const attention_sizes& s, const attention_dropout& dropout) {
   const plain_attention plain{s, dropout, qkv};
   BOOST_TEST_CONTEXT("T " << s.tokens << ", heads " << s.heads << " / " << s.kv_heads << ", width " << s.head_width
                           << ", type " << core::name_of(s.type) << (dropout.draw ? ", dropping" : "") << ", window "
-                          << s.window << ", scale " << s.scale << ", cap " << s.soft_cap) {
+                          << s.window << ", scale " << s.scale << ", cap " << s.soft_cap << ", causal " << s.causal) {
     BOOST_TEST(error(read_as(s.type, got.y), plain.forward()) <= bound(s.type));
     BOOST_TEST(error(read_as(s.type, got.dqkv), plain.backward(dy)) <= bound(s.type));
   }
@@ -229,6 +231,20 @@ BOOST_AUTO_TEST_CASE(scales_and_soft_caps_are_those_of_the_definition) {
         s.type = core::dtype::bf16;
         check(s, none);
       }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(attention_that_is_not_causal_has_the_sums_over_all_keys) {
+  for_each_simd_target([] {
+    for (const core::dtype type : fp32_dtypes)
+      for (const attention_dropout& dropout : {none, thirds})
+        for (const uint64_t tokens : {1U, 2U, 7U, 48U, 65U, 150U}) {
+          attention_sizes s{type, tokens, 4, 2, 20};
+          s.causal = false;
+          check(s, dropout);
+          s.soft_cap = 2;
+          check(s, dropout);
+        }
   });
 }
 

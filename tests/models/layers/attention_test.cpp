@@ -89,7 +89,9 @@ BOOST_AUTO_TEST_CASE(windows_scales_and_caps_are_those_of_the_composed_one_in_fp
                                                                                    {0, 200, 0},
                                                                                    {0.2, 0, 0},
                                                                                    {0, 0, 1.5},
-                                                                                   {0.4, 20, 2}})
+                                                                                   {0.4, 20, 2},
+                                                                                   {0, 0, 0, false},
+                                                                                   {0.4, 0, 2, false}})
     for (const float dropout : {0.0F, 0.3F}) {
       BOOST_TEST_INFO_SCOPE("scale " << options.scale << ", window " << options.window << ", cap " << options.soft_cap
                                      << ", dropout " << dropout);
@@ -106,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_map_has_the_weights_of_attention) {
   f.batch.document_start = {};
   const at::Tensor qkv = random(80, at::kDouble), dy = random(40, at::kDouble);
   for (const attention_options& options :
-       std::initializer_list<attention_options>{{0, 0, 0}, {0, 7, 0}, {0.4, 20, 2}, {0, 0, 1.5}}) {
+       std::initializer_list<attention_options>{{0, 0, 0}, {0, 7, 0}, {0.4, 20, 2}, {0, 0, 1.5}, {0, 0, 0, false}}) {
     const at::Tensor map = attention_map(qkv, with(options));
     const at::Tensor values = qkv.narrow(2, 60, 20).reshape({rows, columns, 2, 10}).repeat_interleave(2, 2);
     const at::Tensor y = at::bmm(map.flatten(0, 1), values.transpose(1, 2).reshape({rows * 4, columns, 10}))

@@ -135,10 +135,12 @@ BOOST_AUTO_TEST_CASE(blocks_cover_each_query_once_and_touch_no_other_document) {
   const auto starts = starts_of(begins);
   const std::span<const uint32_t> row = std::span(starts).first(columns);
   int64_t next = 0;
-  for (const query_block& b : query_blocks({{{0, columns}}}, 64, row)) {
+  for (const query_block& b : query_blocks({{{0, columns}}}, 64, int64_t{columns}, row)) {
     BOOST_TEST(b.first == next);
     BOOST_TEST(b.count <= 64);
-    for (int64_t i = b.first; i < b.first + b.count; ++i) BOOST_TEST(row[static_cast<size_t>(i)] == b.document);
+    for (int64_t i = b.document; i < b.end; ++i) BOOST_TEST(row[static_cast<size_t>(i)] == b.document);
+    BOOST_TEST((b.document <= b.first && b.first + b.count <= b.end));
+    BOOST_TEST((b.end == int64_t{columns} || row[static_cast<size_t>(b.end)] == b.end));
     next = b.first + b.count;
   }
   BOOST_TEST(next == int64_t{columns});

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <fmt/format.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/dropout.h>
@@ -314,20 +313,13 @@ class fused_block {  ///< computes a block's forward; copies share the host's la
     shape.head_width = wide;
     shape.kv_heads = inner.size() == 1 ? inner[0].size(-1) / wide / (group + 2) : inner[1].size(-1) / wide;
     shape.heads = shape.kv_heads * group;
+    shape.options.causal = parts_.causal;
     int64_t width = 0;
     for (const at::Tensor& t : inner) width += t.size(-1);
     TORCH_CHECK(width == (shape.heads + 2 * shape.kv_heads) * wide, "attention of heads of ", wide,
                 " elements requires a multiple of ", (group + 2) * wide, " for queries, keys and values, got ", width);
     const at::Tensor qkv = packed(scope, inner, shape);
-    if (parts_.causal) return causal_attention(scope, qkv, shape, 0);
-    const auto heads_in = [&](int64_t first, int64_t count) {
-      const at::Tensor part = qkv.narrow(2, first * wide, count * wide);
-      return part.reshape({qkv.size(0), qkv.size(1), count, wide}).transpose(1, 2);
-    };
-    const at::Tensor k = heads_in(shape.heads, shape.kv_heads).repeat_interleave(group, 1);
-    const at::Tensor v = heads_in(shape.heads + shape.kv_heads, shape.kv_heads).repeat_interleave(group, 1);
-    const at::Tensor y = at::scaled_dot_product_attention(heads_in(0, shape.heads), k, v, {}, 0.0, false);
-    return y.transpose(1, 2).reshape({qkv.size(0), qkv.size(1), shape.heads * wide});
+    return self_attention(scope, qkv, shape, 0);
   }
 
   /// Returns queries, keys and values of each token next to each other, rotated where the block rotates them.
@@ -345,7 +337,8 @@ class fused_block {  ///< computes a block's forward; copies share the host's la
       const int64_t q = shape.heads * shape.head_width, kv = shape.kv_heads * shape.head_width;
       apart = all.split_with_sizes({q, kv, kv}, 2);
     }
-    return rotate_and_pack(scope, apart[0], apart[1], apart[2], shape, angles_->of(scope.batch().columns));
+    return rotate_and_pack(scope, apart[0], apart[1], apart[2], shape,
+                           {&angles_->of(scope.batch().columns), shape.head_width});
   }
 
   block_parts parts_;

@@ -103,7 +103,7 @@ class read_weights {
     return out;
   }
   projection linear(const nn::LinearImpl& l) {
-    projection out{.w = add(l.weight), .layout = weight_layout::out_in};
+    projection out{.w = add(l.weight), .bias = {}, .layout = weight_layout::out_in};
     if (l.bias.defined()) out.bias = add(l.bias);
     return out;
   }

@@ -68,7 +68,11 @@ core::result<void> model_cut::check_used() const {
       return core::fail(refused("wanted a layer that '" + policy_->rules[i].pattern +
                                 "' matches and that can be cut in this way, found none"));
   if (policy_ == nullptr) return {};
-  const layer_policy* blocks = policy_->own_layers ? policy_->blocks.get() : nullptr;
+  const layer_policy* blocks = policy_->blocks.get();
+  if (blocks != nullptr && !policy_->own_layers)
+    return core::fail(refused("policy '" + blocks->name +
+                              "' says which blocks Troupe's layers compute; wanted "
+                              "own_layers true, got false"));
   if (blocks != nullptr && !blocks->paths.empty() && own_blocks_ == 0)
     return core::fail(refused("policy '" + blocks->name + "' matches no module of any unit"));
   for (const std::string& name : policy_->rows) {

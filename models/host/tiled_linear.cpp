@@ -81,8 +81,8 @@ core::result<std::shared_ptr<tiled_linear>> tiled_linear::make(const std::shared
       const int64_t first_in = made->in_edges_[i], ins = made->in_edges_[i + 1] - first_in;
       const bool has_bias = of->bias.defined() && i + 2 == made->in_edges_.size();
       const at::Tensor bias = has_bias ? of->bias.detach().narrow(0, first_out, outs) : at::Tensor();
-      made->tiles_.back().push_back(linear_of(
-          of->weight.detach().narrow(0, first_out, outs).narrow(1, first_in, ins), bias, of->weight.requires_grad()));
+      made->tiles_.back().push_back(linear_of(of->weight.detach().narrow(0, first_out, outs).narrow(1, first_in, ins),
+                                              bias, of->weight.requires_grad()));
       row->push_back(made->tiles_.back().back());
     }
     rows->push_back(row.ptr());
@@ -104,9 +104,8 @@ std::vector<at::Tensor> tiled_linear::forward_split(const std::vector<at::Tensor
   for (const auto& row : tiles_) {
     at::Tensor sum;
     for (size_t i = 0; i < row.size(); ++i) {
-      const at::Tensor part = grid_.input_is_already_split
-                                  ? x[i]
-                                  : x.front().narrow(-1, in_edges_[i], in_edges_[i + 1] - in_edges_[i]);
+      const at::Tensor part =
+          grid_.input_is_already_split ? x[i] : x.front().narrow(-1, in_edges_[i], in_edges_[i + 1] - in_edges_[i]);
       const at::Tensor y = row[i]->forward(part);
       sum = i == 0 ? y : sum + y;
     }
@@ -135,8 +134,9 @@ void tiled_linear::copy_params_from(const nn::LinearImpl& of) {
 core::result<std::vector<module_unit>> tiled_units(const std::string& name, const std::shared_ptr<nn::LinearImpl>& of,
                                                    const tiling& grid) {
   if (grid.input_is_already_split || !grid.combine_out_splits)
-    return core::refused("tiled linear layer: units pass on one input and one output; wanted input_is_already_split "
-                         "false and combine_out_splits true");
+    return core::refused(
+        "tiled linear layer: units pass on one input and one output; wanted input_is_already_split "
+        "false and combine_out_splits true");
   TROUPE_ASSIGN(const auto layer, tiled_linear::make(of, grid));
   const std::vector<int64_t>& edges = layer->in_edges();
   std::vector<module_unit> out;

@@ -1,7 +1,6 @@
 // A transformer block of a host's, or one half of it, or a run of layers, computed as one segment of Troupe's layers:
-// norms with products, gated and activated MLPs, attention. Owns finding a block's parts by a policy's row, and their
-// computation; the weights stay those of the host's layers and are read at each forward. own_layers.hpp puts blocks in
-// place.
+// norms with products, gated and activated MLPs, attention. Owns finding a block's parts by a policy's row; the weights
+// stay those of the host's layers. fused_block.cpp computes the parts, own_layers.hpp puts blocks in place.
 #pragma once
 
 #include <ATen/core/Tensor.h>

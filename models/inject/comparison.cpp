@@ -37,9 +37,7 @@ std::optional<std::pair<std::string, double>> first_difference(const named_tenso
     const at::Tensor &mine = got[i].second, &theirs = wanted[i].second;
     if (!mine.defined() && !theirs.defined()) continue;
     if (mine.defined() && theirs.defined() && mine.sizes() != theirs.sizes()) return std::pair(wanted[i].first, 1.0);
-    const at::Tensor apart = !mine.defined()     ? theirs
-                             : !theirs.defined() ? mine
-                                                 : dense(mine) - dense(theirs);
+    const at::Tensor apart = !mine.defined() ? theirs : !theirs.defined() ? mine : dense(mine) - dense(theirs);
     const double scale = std::max(largest_in(theirs), i > 0 ? most / 10 : 0), by = largest_in(apart);
     if (scale > 0 ? !(by <= largest_difference * scale) : !(by <= 0))
       return std::pair(wanted[i].first, scale > 0 ? by / scale : by);

@@ -73,8 +73,7 @@ struct embedding_function : torch::autograd::Function<embedding_function> {
     if (!rows.is_cpu())
       return {at::embedding_dense_backward(rows, ids, vocabulary, /*padding_idx=*/-1, /*scale_grad_by_freq=*/false),
               {}};
-    const core::token_order order =
-        core::order_of({ids.const_data_ptr<int64_t>(), static_cast<size_t>(ids.numel())});
+    const core::token_order order = core::order_of({ids.const_data_ptr<int64_t>(), static_cast<size_t>(ids.numel())});
     const at::Tensor used = at::tensor(order.ids, at::kLong);
     const at::Tensor sums = at::empty({used.numel(), rows.size(1)}, rows.options());
     kernels_for(rows).grouped_sums(bytes_of(rows), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(1)),

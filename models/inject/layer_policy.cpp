@@ -19,22 +19,22 @@ const char* const turns_neighbours = "it rotates neighbouring elements of a head
 
 std::vector<layer_policy> rows_of_encoders() {
   using enum layer_role;
-  layer_policy bert{.name = "HFBertLayerPolicy",
-                    .classes = {"BertLayer", "RobertaLayer"},
-                    .families = {"bert", "roberta", "xlm_roberta", "camembert", "electra", "ernie", "nezha",
-                                 "splinter"},
-                    .paths = {{query, "attention.self.query"},
-                              {key, "attention.self.key"},
-                              {value, "attention.self.value"},
-                              {output, "attention.output.dense"},
-                              {attention_norm, "attention.output.LayerNorm"},
-                              {up, "intermediate.dense"},
-                              {down, "output.dense"},
-                              {mlp_norm, "output.LayerNorm"},
-                              {embedding, "embeddings.word_embeddings"}},
-                    .order = norm_order::after,
-                    .act = mlp_activation::gelu_exact,
-                    .causal = false};
+  layer_policy bert{
+      .name = "HFBertLayerPolicy",
+      .classes = {"BertLayer", "RobertaLayer"},
+      .families = {"bert", "roberta", "xlm_roberta", "camembert", "electra", "ernie", "nezha", "splinter"},
+      .paths = {{query, "attention.self.query"},
+                {key, "attention.self.key"},
+                {value, "attention.self.value"},
+                {output, "attention.output.dense"},
+                {attention_norm, "attention.output.LayerNorm"},
+                {up, "intermediate.dense"},
+                {down, "output.dense"},
+                {mlp_norm, "output.LayerNorm"},
+                {embedding, "embeddings.word_embeddings"}},
+      .order = norm_order::after,
+      .act = mlp_activation::gelu_exact,
+      .causal = false};
   layer_policy distil{.name = "HFDistilBertLayerPolicy",
                       .classes = {"TransformerBlock"},
                       .families = {"distilbert"},
@@ -124,7 +124,7 @@ std::vector<layer_policy> rows_of_gpts() {
                     .stays = turns_neighbours};
   layer_policy megatron{.name = "MegatronLayerPolicy",
                         .classes = {"ParallelTransformerLayer"},
-                        .families = {"megatron", "glm"},
+                        .families = {"megatron"},
                         .paths = {{attention_norm, "input_layernorm"},
                                   {packed_qkv, "self_attention.query_key_value"},
                                   {packed_qkv, "attention.query_key_value"},
@@ -135,9 +135,8 @@ std::vector<layer_policy> rows_of_gpts() {
                                   {down, "mlp.dense_4h_to_h"},
                                   {embedding, "word_embeddings"}},
                         .packing = qkv_packing::by_head};
-  layer_policy megatron_moe{.name = "MegatronMoELayerPolicy",
-                            .classes = {"ParallelTransformerLayer"},
-                            .refused = has_experts};
+  layer_policy megatron_moe{
+      .name = "MegatronMoELayerPolicy", .classes = {"ParallelTransformerLayer"}, .refused = has_experts};
   layer_policy opt{.name = "HFOPTLayerPolicy",
                    .classes = {"OPTDecoderLayer"},
                    .families = {"opt", "xglm", "bigbird_pegasus", "m2m_100", "marian", "mvp", "pegasus", "plbart"},
@@ -238,7 +237,7 @@ std::vector<layer_policy> rows_of_llamas() {
   gemma.norm = norm_kind::rms_plus_one;
   gemma.act = mlp_activation::gelu_tanh;
   gemma.stays = "its norms multiply by 1 + w";
-  return {like_llama("LLAMALayerPolicy", {"LlamaDecoderLayer"}, {"llama", "codellama", "yi", "internlm2"}),
+  return {like_llama("LLAMALayerPolicy", {"LlamaDecoderLayer"}, {"llama", "codellama", "yi"}),
           std::move(meta),
           like_llama("InternLMLayerPolicy", {"InternLMDecoderLayer"}, {"internlm"}),
           like_llama("MistralPolicy", {"MistralDecoderLayer"}, {"mistral"}),
@@ -267,10 +266,10 @@ std::vector<layer_policy> rows_of_others() {
                    .order = norm_order::parallel,
                    .stays = turns_neighbours};
   layer_policy phi3 = like_llama("Phi3Policy", {"Phi3DecoderLayer"}, {"phi3", "phi4"});
-  phi3.paths = {{attention_norm, "input_layernorm"}, {packed_qkv, "self_attn.qkv_proj"},
-                {output, "self_attn.o_proj"},        {mlp_norm, "post_attention_layernorm"},
+  phi3.paths = {{attention_norm, "input_layernorm"},  {packed_qkv, "self_attn.qkv_proj"},
+                {output, "self_attn.o_proj"},         {mlp_norm, "post_attention_layernorm"},
                 {packed_gate_up, "mlp.gate_up_proj"}, {down, "mlp.down_proj"},
-                {embedding, "embed_tokens"},         {head, "lm_head"}};
+                {embedding, "embed_tokens"},          {head, "lm_head"}};
   layer_policy falcon{.name = "FalconPolicy",
                       .classes = {"FalconDecoderLayer"},
                       .families = {"falcon"},
@@ -300,10 +299,14 @@ std::vector<layer_policy> rows_of_others() {
                        .act = mlp_activation::silu,
                        .stays = turns_neighbours};
   layer_policy baichuan = like_llama("Baichuan", {"BaichuanLayer", "DecoderLayer"}, {"baichuan"});
-  baichuan.paths = {{attention_norm, "input_layernorm"}, {packed_qkv, "self_attn.W_pack"},
-                    {output, "self_attn.o_proj"},        {mlp_norm, "post_attention_layernorm"},
-                    {gate, "mlp.gate_proj"},             {up, "mlp.up_proj"},
-                    {down, "mlp.down_proj"},             {embedding, "embed_tokens"},
+  baichuan.paths = {{attention_norm, "input_layernorm"},
+                    {packed_qkv, "self_attn.W_pack"},
+                    {output, "self_attn.o_proj"},
+                    {mlp_norm, "post_attention_layernorm"},
+                    {gate, "mlp.gate_proj"},
+                    {up, "mlp.up_proj"},
+                    {down, "mlp.down_proj"},
+                    {embedding, "embed_tokens"},
                     {head, "lm_head"}};
   layer_policy mpt{.name = "MPT",
                    .classes = {"MPTBlock", "MptBlock"},
@@ -374,8 +377,8 @@ std::vector<std::string> paths_with(const layer_policy& policy, const std::vecto
 
 std::string_view name_of(layer_role role) {
   constexpr std::array<std::string_view, 14> names = {
-      "attention_norm", "query", "key",  "value",          "packed_qkv", "output",     "mlp_norm",
-      "gate",           "up",    "packed_gate_up", "down", "activation", "embedding", "head"};
+      "attention_norm", "query", "key",        "value",     "packed_qkv", "output", "mlp_norm", "gate", "up",
+      "packed_gate_up", "down",  "activation", "embedding", "head"};
   return names.at(static_cast<size_t>(role));
 }
 

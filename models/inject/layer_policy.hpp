@@ -53,6 +53,7 @@ enum class norm_kind : uint8_t { layer, rms, rms_plus_one };
 /// key and value of each head. other: an order that neither a fused block nor a tensor-parallel rule knows.
 enum class qkv_packing : uint8_t { side_by_side, by_head, other };
 
+/// Activation function of an MLP.
 enum class mlp_activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };
 
 /// A row: the roles of the modules of one kind of block, and how the block computes with them. Heads, base and epsilon
@@ -68,17 +69,17 @@ struct layer_policy {
   /// Activation of the MLP, if the block has no module of torch's for it.
   mlp_activation act = mlp_activation::gelu_tanh;
   bool causal = true;
-  bool rotates = false;   ///< true: queries and keys are rotated, element i with i + head width / 2
+  bool rotates = false;    ///< true: queries and keys are rotated, element i with i + head width / 2
   bool adds_input = true;  ///< true: each half of the block adds its input to its output
 
-  uint32_t heads = 0;           ///< query heads of a whole layer; 0: unknown, and attention is not fused
-  uint32_t kv_heads = 0;        ///< key-value heads of a whole layer; 0: as many as heads
+  uint32_t heads = 0;     ///< query heads of a whole layer; 0: unknown, and attention is not fused
+  uint32_t kv_heads = 0;  ///< key-value heads of a whole layer; 0: as many as heads
   double rotary_base = 10000.0;
-  double epsilon = 1e-5;        ///< of RMS norms; a LayerNorm of torch's has its own
+  double epsilon = 1e-5;  ///< of RMS norms; a LayerNorm of torch's has its own
 
   std::vector<std::string> leave = {};  ///< paths in the host's model that are not replaced
-  std::string stays = {};    ///< reason why blocks of this row are not fused; empty: they can be
-  std::string refused = {};  ///< reason why the row is not accepted at all; empty: it is
+  std::string stays = {};               ///< reason why blocks of this row are not fused; empty: they can be
+  std::string refused = {};             ///< reason why the row is not accepted at all; empty: it is
 
   [[nodiscard]] bool has(layer_role role) const;
 };

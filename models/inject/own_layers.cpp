@@ -171,9 +171,8 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
       why = obstacle_in(*loss);
       if (!why.empty() || !entries_.contains(loss)) return;
       const int64_t ignored = loss->options.ignore_index();
-      put(m, 2, "Troupe's cross-entropy", [ignored](const std::vector<at::Tensor>& x) {
-        return own_cross_entropy(x[0], x[1], ignored);
-      });
+      put(m, 2, "Troupe's cross-entropy",
+          [ignored](const std::vector<at::Tensor>& x) { return own_cross_entropy(x[0], x[1], ignored); });
       return;
     }
     if (const auto e = std::dynamic_pointer_cast<nn::EmbeddingImpl>(m.module); e != nullptr && policy_ != nullptr) {
@@ -229,9 +228,8 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
 
   void put(const found& m, size_t inputs, const std::string& by, tensors_function own) {
     const auto entry = entries_.find(m.module.get());
-    out_.places_.push_back(entry != entries_.end()
-                               ? entries_place(m.path, {entry->second}, inputs, std::move(own))
-                               : listed_place(m.path, listed_.at(m.module.get()), std::move(own)));
+    out_.places_.push_back(entry != entries_.end() ? entries_place(m.path, {entry->second}, inputs, std::move(own))
+                                                   : listed_place(m.path, listed_.at(m.module.get()), std::move(own)));
     cover(*m.module, by);
   }
 
@@ -259,8 +257,7 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
       if (own == nullptr) continue;
       const std::string& first = names[i];
       const auto begin = entries.begin() + static_cast<std::ptrdiff_t>(i);
-      out_.places_.push_back(
-          entries_place(first, {begin, begin + static_cast<std::ptrdiff_t>(count)}, 1, of_one(own)));
+      out_.places_.push_back(entries_place(first, {begin, begin + static_cast<std::ptrdiff_t>(count)}, 1, of_one(own)));
       for (size_t k = i; k < i + count; ++k)
         cover(*modules[k], count == 2 ? fmt::format("norm with products '{}'", first) : fmt::format("MLP '{}'", first));
     }
@@ -273,8 +270,8 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
       const auto by = by_.find(m.module.get());
       if (m.module->named_parameters(/*recurse=*/false).is_empty() && !is_loss) {
         // A block that stays torch's has a reason of its own, though its layers have the weights.
-        if (by != by_.end() || !whys_.contains(m.module.get()) || whys_[m.module.get()].empty() ||
-            policy_ == nullptr || !block_of(m.module, *policy_).matches)
+        if (by != by_.end() || !whys_.contains(m.module.get()) || whys_[m.module.get()].empty() || policy_ == nullptr ||
+            !block_of(m.module, *policy_).matches)
           continue;
       }
       own_layers::layer out{m.path, "", by != by_.end() ? by->second : std::string()};

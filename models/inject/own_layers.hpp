@@ -44,8 +44,8 @@ class own_layers {  ///< replaces layers of one module, and of all modules below
   /// Finds the layers below `tree`, which may be null, and changes nothing yet. `is_called_alone`: true if the unit's
   /// forward is `tree`'s own forward and not a function of the host. Without a policy, layer norms alone are replaced;
   /// with one, blocks with its roles, embeddings, cross-entropy losses, MLPs and norms with products in a Sequential.
-  own_layers(const std::shared_ptr<torch::nn::Module>& tree, bool is_called_alone,
-             const layer_policy* policy = nullptr, const std::vector<slot>& slots = {});
+  own_layers(const std::shared_ptr<torch::nn::Module>& tree, bool is_called_alone, const layer_policy* policy = nullptr,
+             const std::vector<slot>& slots = {});
   ~own_layers() { revert(); }
   own_layers(own_layers&&) noexcept = default;
   own_layers& operator=(own_layers&&) = delete;

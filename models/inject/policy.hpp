@@ -42,8 +42,8 @@ struct injection_policy {  ///< rules by which the layers of a model are split o
   /// True: in units where no rule matches a layer, guessed_styles() decides by the order of the layers how they are
   /// split.
   bool heuristic = false;
-  bool strict = false;      ///< true: a linear layer that no rule or name matches is an error
-  uint64_t grain = 1;       ///< number of neighbouring elements that stay on one rank, for layers without heads
+  bool strict = false;  ///< true: a linear layer that no rule or name matches is an error
+  uint64_t grain = 1;   ///< number of neighbouring elements that stay on one rank, for layers without heads
   /// True: Troupe's own kernels compute the layers that they can (own_layers.hpp), also without tensor parallelism.
   bool own_layers = false;
   /// Row of the blocks that Troupe's layers compute, too, if `own_layers` is true (layer_policy.hpp); null: layer norms

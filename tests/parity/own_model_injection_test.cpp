@@ -158,7 +158,11 @@ BOOST_AUTO_TEST_CASE(norms_of_ours_replace_a_hosts_with_replace_with_kernel_inje
 models::layer_policy block_row() {
   using enum models::layer_role;
   return {.name = "mine",
-          .paths = {{attention_norm, "norm"}, {packed_qkv, "qkv"}, {output, "proj"}, {mlp_norm, "norm"}, {up, "up"},
+          .paths = {{attention_norm, "norm"},
+                    {packed_qkv, "qkv"},
+                    {output, "proj"},
+                    {mlp_norm, "norm"},
+                    {up, "up"},
                     {down, "down"}},
           .act = models::mlp_activation::gelu_exact,
           .heads = block_heads};
@@ -168,9 +172,8 @@ models::layer_policy block_row() {
 actors::host_model with_row(const models::layer_policy& row, bool by_factories = false) {
   auto out = plain(by_factories);
   out.make = [make = out.make, row] {
-    return models::inject(make(), {.heuristic = true,
-                                   .own_layers = true,
-                                   .blocks = std::make_shared<const models::layer_policy>(row)});
+    return models::inject(
+        make(), {.heuristic = true, .own_layers = true, .blocks = std::make_shared<const models::layer_policy>(row)});
   };
   return out;
 }

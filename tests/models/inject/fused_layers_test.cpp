@@ -33,9 +33,7 @@ namespace nn = torch::nn;
 
 constexpr int64_t width = 24, heads = 4, head_width = width / heads, inner = 40, vocabulary = 50;
 
-at::Tensor heads_in(const at::Tensor& t) {
-  return t.reshape({t.size(0), t.size(1), -1, head_width}).transpose(1, 2);
-}
+at::Tensor heads_in(const at::Tensor& t) { return t.reshape({t.size(0), t.size(1), -1, head_width}).transpose(1, 2); }
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
   const int64_t group = q.size(-1) / k.size(-1);
   const at::Tensor y = at::scaled_dot_product_attention(heads_in(q), heads_in(k).repeat_interleave(group, 1),
@@ -131,8 +129,8 @@ struct two_way_block : nn::Module {
         first(register_module("first", nn::LayerNorm(nn::LayerNormOptions({width})))),
         second(register_module("second", nn::LayerNorm(nn::LayerNormOptions({width})))) {}
   at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor y = first->forward(
-        x + o->forward(attend(q->forward(x), k->forward(x), v->forward(x), /*causal=*/false)));
+    const at::Tensor y =
+        first->forward(x + o->forward(attend(q->forward(x), k->forward(x), v->forward(x), /*causal=*/false)));
     return second->forward(y + down->forward(act->forward(up->forward(y))));
   }
   nn::Linear q, k, v, o, up;
@@ -144,8 +142,14 @@ struct two_way_block : nn::Module {
 models::layer_policy two_way_policy() {
   using enum layer_role;
   return {.name = "two ways",
-          .paths = {{query, "q"}, {key, "k"}, {value, "v"}, {output, "o"}, {attention_norm, "first"}, {up, "up"},
-                    {down, "down"}, {mlp_norm, "second"}},
+          .paths = {{query, "q"},
+                    {key, "k"},
+                    {value, "v"},
+                    {output, "o"},
+                    {attention_norm, "first"},
+                    {up, "up"},
+                    {down, "down"},
+                    {mlp_norm, "second"}},
           .order = norm_order::after,
           .causal = false,
           .heads = heads};
@@ -337,8 +341,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_replaced_stays_and_says_why) {
     holder() : block(register_module("block", std::make_shared<gpt_block>())) { register_module("layers", layers); }
     at::Tensor forward(const at::Tensor& x) { return layers->forward(block->forward(x)); }
     std::shared_ptr<gpt_block> block;
-    nn::Sequential layers = nn::Sequential(std::make_shared<gpt_block>(0.5), std::make_shared<gpt_block>(),
-                                           std::make_shared<gpt_block>());
+    nn::Sequential layers =
+        nn::Sequential(std::make_shared<gpt_block>(0.5), std::make_shared<gpt_block>(), std::make_shared<gpt_block>());
   };
   const auto model = std::make_shared<holder>();
   models::layer_policy policy = named("gpt2");

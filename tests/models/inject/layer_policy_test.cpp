@@ -66,11 +66,28 @@ BOOST_AUTO_TEST_CASE(rows_have_deepspeeds_names_and_autotps_families) {
       for (const std::string& family : row.families) BOOST_TEST(names.insert(family).second, family);
     }
   }
-  for (const char* wanted :
-       {"HFBertLayerPolicy", "HFDistilBertLayerPolicy", "HFGPT2LayerPolicy", "HFGPTNEOLayerPolicy", "HFGPTJLayerPolicy",
-        "GPTNEOXLayerPolicy", "MegatronLayerPolicy", "HFOPTLayerPolicy", "BLOOMLayerPolicy", "LLAMALayerPolicy",
-        "LLAMA2LayerPolicy", "InternLMLayerPolicy", "HFCLIPLayerPolicy", "MistralPolicy", "QwenPolicy", "Qwen2Policy",
-        "PhiPolicy", "Phi3Policy", "FalconPolicy", "qwen3", "starcode", "baichuan"})
+  for (const char* wanted : {"HFBertLayerPolicy",
+                             "HFDistilBertLayerPolicy",
+                             "HFGPT2LayerPolicy",
+                             "HFGPTNEOLayerPolicy",
+                             "HFGPTJLayerPolicy",
+                             "GPTNEOXLayerPolicy",
+                             "MegatronLayerPolicy",
+                             "HFOPTLayerPolicy",
+                             "BLOOMLayerPolicy",
+                             "LLAMALayerPolicy",
+                             "LLAMA2LayerPolicy",
+                             "InternLMLayerPolicy",
+                             "HFCLIPLayerPolicy",
+                             "MistralPolicy",
+                             "QwenPolicy",
+                             "Qwen2Policy",
+                             "PhiPolicy",
+                             "Phi3Policy",
+                             "FalconPolicy",
+                             "qwen3",
+                             "starcode",
+                             "baichuan"})
     BOOST_TEST(layer_policy_named(wanted).has_value(), wanted);
   BOOST_TEST(check_ok(layer_policy_named("mistral"))->name == "MistralPolicy");
 }

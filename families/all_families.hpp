@@ -12,6 +12,7 @@ namespace troupe::families {
 extern const family gemma2;
 extern const family gemma3;
 extern const family gpt2;
+extern const family gpt_neox;
 extern const family granite;
 extern const family llama;
 extern const family mistral;
@@ -20,7 +21,8 @@ extern const family phi3;
 extern const family qwen2;
 extern const family qwen3;
 
-inline constexpr std::array all{&gpt2, &llama, &mistral, &qwen2, &qwen3, &olmo2, &granite, &gemma2, &gemma3, &phi3};
+inline constexpr std::array all{&gpt2,    &llama,  &mistral, &qwen2, &qwen3,   &olmo2,
+                                &granite, &gemma2, &gemma3,  &phi3,  &gpt_neox};
 
 /// Returns the family with this `model_type` in config.json; null if there is none.
 const family* find(std::string_view model_type);
@@ -32,6 +34,9 @@ std::string names_joined();
 
 /// Returns the name of the embedding's weight in state dicts, without the family's prefix.
 std::string embedding_weight(const family& f);
+
+/// Returns the name of the head's weight in state dicts.
+std::string head_weight(const family& f);
 
 /// True if the names or shapes of parameters depend on the key `key` of config.json, in any family.
 bool is_size_key(std::string_view key);

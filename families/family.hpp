@@ -71,6 +71,8 @@ struct config_keys {
   /// Key of the token whose embedding begins as 0 and gets no gradient from the embedding: nn.Embedding's padding_idx.
   /// A negative number counts from the end of the vocabulary. Empty: all embeddings are trained alike.
   std::string_view padding = {};
+  /// Key of a flag: attention and MLP read the same residual path, and their results are added to it together.
+  flag_key parallel_residual = {};
   /// Keys of factors: of the embedding's vectors, of what attention and MLP add to the residual path, and of the
   /// attention scores (`usual` 0: 1 / sqrt(head width)); key of the number by which the head's products are divided.
   number_key embedding_scale = {.usual = 1}, residual_scale = {.usual = 1}, attention_scale = {};
@@ -112,6 +114,7 @@ struct layer_names {
   std::string_view gate_and_up = {};
   std::string_view up = {}, activation = {}, down = {};
   std::string_view final_norm = {};
+  std::string_view head = "lm_head";  ///< whole name of the head's linear layer
 };
 
 enum class norm_kind : uint8_t {  ///< kind of the norms before attention, MLP and head
@@ -134,6 +137,7 @@ enum class packing : uint8_t {
 /// Where the norms of a block are among its parameters in Hugging Face's files.
 enum class norm_order : uint8_t {
   beside,  ///< each before the layers that read it
+  first,   ///< before all other parameters of the block
   last     ///< behind all other parameters of the block
 };
 
@@ -146,6 +150,7 @@ enum class gguf_order : uint8_t {
   query_rotary,
   key_rotary,  ///< rows of a key matrix, in the order of query_rotary within each key-value head
   raised,      ///< in the same order, and the GGUF file stores each element plus 1
+  by_head,     ///< rows of packing::by_head in the model, of packing::side_by_side in the GGUF file
 };
 
 /// A pair of patterns of parameter names: in the model, without the family's prefix, and in GGUF files. `#` matches the

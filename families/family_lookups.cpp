@@ -33,6 +33,8 @@ std::string names_joined() {
 
 std::string embedding_weight(const family& f) { return std::string(f.names.embedding) + ".weight"; }
 
+std::string head_weight(const family& f) { return std::string(f.names.head) + ".weight"; }
+
 bool is_size_key(std::string_view key) {
   return std::ranges::any_of(all, [&](const family* f) {
     const auto& k = f->keys;

@@ -152,6 +152,7 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
   TROUPE_TRY(check_layers(spec));
   TROUPE_TRY(add_numbers(spec, out));
   out.rotary_width = spec.rotary_width;
+  if (!spec.family->keys.parallel_residual.name.empty()) out.parallel_residual = spec.parallel_residual;
   if (gguf.stores_window) {
     out.positions = spec.positions;
     out.window = static_cast<uint32_t>(window);

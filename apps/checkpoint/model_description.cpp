@@ -180,7 +180,7 @@ std::map<std::string, std::string> shared_names(const model_description& m, cons
   // Tries the embedding names of all known families, which models of other families often use, too.
   for (const auto* f : families::all) {
     const auto name = std::string(f->names.prefix).append(families::embedding_weight(*f));
-    if (std::ranges::find(names, name) != names.end()) out.emplace(formats::head_name, name);
+    if (std::ranges::find(names, name) != names.end()) out.emplace(families::head_weight(*f), name);
   }
   return out;
 }

@@ -111,13 +111,14 @@ core::result<plan> plan_of(const formats::tensor_source& from, const gguf_export
     if (!place || (place->block && *place->block >= m.blocks))
       return in_tensor({error_kind::mismatch,
                         fmt::format("it is not a parameter of a {} model with {} blocks", m.architecture, m.blocks)});
-    planned_tensor t{
-        {place->name, formats::gguf_type::f32, {w.from->shape.rbegin(), w.from->shape.rend()}, 0},
-        w.from,
-        place->order,
-        place->order == formats::gguf_order::query_rotary || place->order == formats::gguf_order::key_rotary
-            ? m.head_width
-            : 0};
+    planned_tensor t{{place->name, formats::gguf_type::f32, {w.from->shape.rbegin(), w.from->shape.rend()}, 0},
+                     w.from,
+                     place->order,
+                     place->order == formats::gguf_order::query_rotary ||
+                             place->order == formats::gguf_order::key_rotary ||
+                             place->order == formats::gguf_order::by_head
+                         ? m.head_width
+                         : 0};
     if (place->order == formats::gguf_order::transposed) std::ranges::reverse(t.tensor.extents);
     if (auto ok = check_shape(*place, t.tensor.extents, m); !ok) return in_tensor(ok.error());
     t.tensor.type = formats::type_for(o.type, *place, t.tensor.extents[0], t.tensor.extents.size(), m.blocks, m.tied);
@@ -177,6 +178,7 @@ class row_reader {
 
   core::result<void> each(const take_rows& take) {
     if (t_.order == formats::gguf_order::transposed) return transposed(take);
+    if (t_.order == formats::gguf_order::by_head) return apart(take);
     uint64_t step = std::max<uint64_t>(gguf_chunk_bytes / row_bytes_, 1);
     if (t_.head_rows != 0) step = std::max<uint64_t>(step / t_.head_rows, 1) * t_.head_rows;
     for (uint64_t row = 0; row < rows_; row += step) {
@@ -193,6 +195,17 @@ class row_reader {
   core::result<void> read(uint64_t begin_bytes, uint64_t bytes, std::vector<std::byte>& out) {
     out.resize(static_cast<size_t>(bytes));
     return reader_.read_as(type_, *t_.from, begin_bytes / element_bytes_, bytes / element_bytes_, out);
+  }
+
+  /// Passes the rows of all heads' queries, then of all keys, then of all values; the model has them head by head.
+  core::result<void> apart(const take_rows& take) {
+    const uint64_t heads = rows_ / (3 * t_.head_rows), bytes = t_.head_rows * row_bytes_;
+    for (uint64_t part = 0; part < 3; ++part)
+      for (uint64_t head = 0; head < heads; ++head) {
+        TROUPE_TRY(read((head * 3 + part) * bytes, bytes, rows_block_));
+        TROUPE_TRY(take(rows_block_));
+      }
+    return {};
   }
 
   /// Adds 1 to each of the fp32 elements that were read.

@@ -97,6 +97,7 @@ std::vector<family_key> keys_of(const families::family& f) {
   add({k.activation, text, std::string(k.usual_activation), "The MLP's non-linearity."});
   flag(k.attention_bias, "Biases in the attention's matrices.");
   flag(k.mlp_bias, "Biases in the MLP's matrices.");
+  flag(k.parallel_residual, "Attention and MLP read the same residual stream.");
   factor(k.embedding_scale, "Factor of the embedding's vectors.");
   factor(k.residual_scale, "Factor of what attention and MLP add.");
   factor(k.attention_scale, "Factor of the attention scores.");
@@ -105,7 +106,8 @@ std::vector<family_key> keys_of(const families::family& f) {
   soft_cap(k.attention_soft_cap, "Limit that attention scores approach; null: none.");
   soft_cap(k.logit_soft_cap, "Limit that logits approach; null: none.");
   number_below(k.residual_dropout, "Dropout on what attention and MLP add.");
-  number_below(k.embedding_dropout, "Dropout on the embeddings.");
+  if (k.embedding_dropout.name != k.residual_dropout.name)
+    number_below(k.embedding_dropout, "Dropout on the embeddings.");
   number_below(k.attention_dropout, "Dropout on the attention weights.");
   number_below(k.norm_epsilon, f.norm == families::norm_kind::rms ? "Added to the mean square in a norm."
                                                                   : "Added to the variance in a norm.");

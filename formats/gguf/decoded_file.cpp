@@ -72,6 +72,11 @@ class tensor_reader {
   /// Returns the number of the row in the file that stores row `row` of the model's tensor.
   [[nodiscard]] uint64_t stored_row(uint64_t row) const {
     if (is_in_order()) return row;
+    if (t_.order == gguf_order::by_head) {
+      const uint64_t head = row / (3 * t_.head_rows), in_head = row % (3 * t_.head_rows);
+      const uint64_t part = in_head / t_.head_rows, heads = rows_ / (3 * t_.head_rows);
+      return (part * heads + head) * t_.head_rows + in_head % t_.head_rows;
+    }
     const uint64_t in_head = row % t_.head_rows, half = t_.head_rows / 2;
     return row - in_head + in_head % half * 2 + in_head / half;
   }

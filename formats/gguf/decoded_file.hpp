@@ -20,7 +20,7 @@ struct decoded_tensor {
   uint64_t stored_begin = 0;  ///< offset of the tensor's first byte in the GGUF file
   uint64_t begin = 0;         ///< offset of the tensor's first byte in the view; a multiple of 8
   gguf_order order = gguf_order::same;
-  uint64_t head_rows = 0;  ///< number of rows of one attention head; used by the two rotary orders only
+  uint64_t head_rows = 0;  ///< number of rows of one attention head; used by the orders of heads only
 
   [[nodiscard]] uint64_t bytes() const { return stored.elements() * core::size_of(dtype_of(stored.type)); }
 };

@@ -97,6 +97,7 @@ json keys_of(const families::family& f, const gguf_model& m) {
     add(k.local_rotary_base.name, k.local_rotary_base.usual);
     add(k.rotary_share.name, static_cast<double>(m.rotary_width) / m.head_width);
   }
+  if (m.parallel_residual) add(k.parallel_residual.name, *m.parallel_residual);
   add(k.score_width.name, score_width_of(f, m));
   if (f.gguf.stores_window) add(k.window.name, m.window);
   add(k.attention_bias.name, m.attention_bias);
@@ -265,6 +266,7 @@ gguf_metadata metadata_of(const gguf_model& m) {
   set(epsilon_key(*f), static_cast<float>(m.norm_epsilon));
   for (const auto& [key, value] : m.numbers) set(key.c_str(), static_cast<float>(value));
   if (m.window > 0) set("attention.sliding_window", m.window);
+  if (m.parallel_residual) set("use_parallel_residual", *m.parallel_residual);
   if (!f->is_rotary()) return out;
   set("attention.head_count_kv", m.kv_heads);
   set("rope.freq_base", static_cast<float>(m.rope_theta));
@@ -308,6 +310,13 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
     const auto absent = number.absent < 0 ? std::optional<double>() : std::optional(number.absent);
     m.numbers.emplace_back(key, shortest(in.number(key.c_str(), 0, absent)));
   }
+  if (!f->keys.parallel_residual.name.empty()) {
+    const auto* const flag = h.metadata.find(fmt::format("{}.use_parallel_residual", m.architecture));
+    if (flag == nullptr || flag->type != gguf_value_type::boolean)
+      return fail(error_kind::bad_input,
+                  fmt::format("key '{}.use_parallel_residual' must be true or false", m.architecture));
+    m.parallel_residual = flag->bits != 0;
+  }
   if (f->gguf.stores_window) m.window = in.size("attention.sliding_window", f->keys.window.usual);
   if (!f->keys.rotary_share.name.empty()) m.rotary_width = in.size("rope.dimension_count", m.head_width);
   if (!in.wrong().empty()) return fail(error_kind::bad_input, in.wrong());
@@ -342,6 +351,7 @@ std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata
   out["tie_word_embeddings"] = m.tied;
   std::set<std::string> used;
   for (const auto& [key, value] : m.numbers) used.insert(fmt::format("{}.{}", m.architecture, key));
+  if (m.parallel_residual) used.insert(fmt::format("{}.use_parallel_residual", m.architecture));
   if (m.window > 0) used.insert(fmt::format("{}.attention.sliding_window", m.architecture));
   if (f != nullptr && f->is_rotary())
     if (auto scaling = rope_scaling_of(m, metadata, used); !scaling.is_null()) out["rope_scaling"] = std::move(scaling);

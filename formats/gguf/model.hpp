@@ -33,8 +33,9 @@ struct gguf_model {
   std::vector<std::string> rope_tensors = {};  ///< names of such tensors in a file that was read
   bool tied = false;                           ///< true: the head uses the embedding's weights
   bool attention_bias = false, mlp_bias = false;
-  uint32_t rotary_width = 0;  ///< number of a head's elements that are rotated; 0: all
-  uint32_t window = 0;        ///< window of attention of the family's layers with one, if its files store it; 0: none
+  std::optional<bool> parallel_residual = {};  ///< attention and MLP read the same residual path; nothing: not stored
+  uint32_t rotary_width = 0;                   ///< number of a head's elements that are rotated; 0: all
+  uint32_t window = 0;  ///< window of attention of the family's layers with one, if its files store it; 0: none
   /// Numbers of the family that its files store (families::gguf_row::numbers): metadata key and value.
   std::vector<std::pair<std::string, double>> numbers = {};
 };

@@ -41,6 +41,12 @@ core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, cons
     if (t.extents.size() == 2) return uint64_t{0};
     return fail(error_kind::bad_input, fmt::format("{} extents, wanted a matrix", t.extents.size()));
   }
+  if (order == gguf_order::by_head) {
+    const uint64_t all = uint64_t{3} * m.heads * m.head_width;
+    const bool is_plain_bias = t.extents.size() == 1 && !blocks_of(t.type) && t.extents[0] == all;
+    if (is_plain_bias || (t.extents.size() == 2 && t.extents[1] == all)) return uint64_t{m.head_width};
+    return fail(error_kind::bad_input, fmt::format("wanted {} rows, 3 for each element of all heads", all));
+  }
   if (t.extents.size() == 1 && blocks_of(t.type))
     return fail(error_kind::bad_input, fmt::format("a bias in {}, wanted plain numbers", name_of(t.type)));
   const uint64_t heads = order == gguf_order::query_rotary ? m.heads : m.kv_heads;

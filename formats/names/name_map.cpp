@@ -26,13 +26,16 @@ std::string bare_name(std::string_view full_name) {
         found = true;
       }
   }
+  for (const families::family* f : families::all)
+    if (name == families::head_weight(*f)) return std::string(head_name);
   return std::string(name);
 }
 
 bool is_derived_buffer(std::string_view name) {
   for (const std::string_view of_rope : {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"})
     if (name == of_rope) return true;
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".attention.bias") ||
+         name.ends_with(".attention.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
 name_map::name_map(const tensor_list& source) {
@@ -71,7 +74,7 @@ std::string hugging_face_name(std::string_view model_type, std::string_view name
   const auto* f = families::find(model_type);
   if (f == nullptr) return std::string(name);
   const auto bare = bare_name(name);
-  if (bare == head_name) return std::string(head_name);
+  if (bare == head_name) return families::head_weight(*f);
   return std::string(f->names.prefix).append(bare);
 }
 
@@ -85,7 +88,7 @@ std::vector<tied_name> hugging_face_tied(std::string_view model_type, std::span<
     embedding = embedding || hugging_face_name(model_type, name) == weight;
   }
   if (head || !embedding) return {};
-  return {{std::string(head_name), weight}};
+  return {{families::head_weight(*f), weight}};
 }
 
 }  // namespace troupe::formats

@@ -44,7 +44,7 @@ class name_map {
   std::vector<std::string> parameters_;  ///< names of the checkpoint's parameters, ascending
 };
 
-/// Name of the head in all of Hugging Face's families that Troupe knows.
+/// Bare name of the head in all of Hugging Face's families that Troupe knows, also where its name in files is another.
 inline constexpr std::string_view head_name = "lm_head.weight";
 
 /// Returns the name in Hugging Face's class for language models of a parameter of a Troupe model. `model_type` is the

@@ -97,6 +97,7 @@ class model_comparison {
       if (!keys.local_rotary_base.name.empty())
         text("rope_parameters", text_of(theirs_.local_rope), text_of(ours_.local_rope));
     }
+    number(keys.parallel_residual.name, theirs_.parallel_residual, ours_.parallel_residual);
     number(keys.norm_epsilon.name, theirs_.norm_epsilon, ours_.norm_epsilon);
     text(keys.activation, shown_activation(theirs_.act), shown_activation(ours_.act));
     text(tie_key, theirs_.tied ? "true" : "false", ours_.tied ? "true" : "false");

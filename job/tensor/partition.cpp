@@ -180,9 +180,10 @@ class splitter {
 
   core::result<void> half(uint32_t u, uint32_t s) {
     const layer_info *cut = nullptr, *left = nullptr;
-    bool attends = false;
+    bool attends = false, acts = false;
     for (const layer_info& l : whole_.layers_of(u, s)) {
       attends = attends || l.kind == layer_kind::attention;
+      acts = acts || l.kind == layer_kind::activation;
       if (l.kind != layer_kind::linear) continue;
       const layer_spec* spec = specs_.of(*l.weight);
       if (spec == nullptr && section_.given && section_.strict_mode)
@@ -199,7 +200,9 @@ class splitter {
           refused(specs_.where(specs_.of(*cut->weight)), "wanted all layers of '" + whole_.units[u].segments[s].name +
                                                              "' of " + whole_.units[u].name + " cut, or none, got " +
                                                              name(*cut) + " cut and whole " + said(*left)));
-    if (cut != nullptr) (attends ? out_.split.blocks[u - 1].attention : out_.split.blocks[u - 1].mlp) = true;
+    models::block_split& of_block = out_.split.blocks[u - 1];
+    if (cut != nullptr && attends) of_block.attention = true;
+    if (cut != nullptr && (acts || !attends)) of_block.mlp = true;
     return {};
   }
 

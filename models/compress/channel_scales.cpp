@@ -56,6 +56,7 @@ at::Tensor outputs_first(const at::Tensor& weight, weight_layout layout) {
 std::vector<scaled_channels> channels_of(const model_spec& spec, const core::model_table& table, uint32_t unit,
                                          uint32_t segment) {
   std::vector<scaled_channels> out;
+  if (spec.parallel_residual) return out;
   const core::layer_info* norm = nullptr;
   const core::layer_info* attention = nullptr;
   const core::layer_info* activation = nullptr;
@@ -73,7 +74,8 @@ std::vector<scaled_channels> channels_of(const model_spec& spec, const core::mod
     // This is the last linear layer of the segment. Its input channels are the outputs of `from`: attention's values,
     // or the values that a gate multiplies.
     const auto* from = before.back();
-    if (attention != nullptr ? spec.heads != spec.kv_heads : before.size() != 2) continue;
+    const bool has_own_values = spec.heads == spec.kv_heads && spec.family->packed_as != families::packing::by_head;
+    if (attention != nullptr ? !has_own_values : before.size() != 2) continue;
     out.push_back({.before = *from->weight,
                    .before_bias = from->bias,
                    .is_norm = false,

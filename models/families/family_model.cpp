@@ -169,7 +169,7 @@ values family_model::block(segment_scope& scope, uint32_t segment, const values&
   if (segment == 0) return attention_in(scope, input);
   if (segment == 2) {
     at::Tensor y = attention_output(scope, take_heads(scope, input[1], parts(scope)));
-    return add(scope, input[0], std::move(y), dropout_site::attention_output);
+    return after_attention(scope, input[0], std::move(y));
   }
   if (split.way == sequence_way::keys) return attention_of_own_queries(scope, input);
   return attention_of_own_heads(scope, input);
@@ -188,7 +188,14 @@ at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) co
   if (scope.batch().map != nullptr) *scope.batch().map = attention_map(qkv, heads);
   if (scope.batch().learned_map != nullptr) qkv = learn_map(scope, qkv, heads, *scope.batch().learned_map);
   const at::Tensor mixed = self_attention(scope, qkv, heads, spec_.attention_dropout);
-  return add(scope, past, attention_output(scope, mixed), dropout_site::attention_output);
+  return after_attention(scope, past, attention_output(scope, mixed));
+}
+
+at::Tensor family_model::after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const {
+  at::Tensor sum = add(scope, past, std::move(y), dropout_site::attention_output);
+  if (!spec_.parallel_residual) return sum;
+  at::Tensor of_mlp = mlp_sum(scope, past).y.front();
+  return add_dropped(scope, sum, std::move(of_mlp), dropout_site::mlp_output, spec_.residual_dropout, added_by::all);
 }
 
 at::Tensor family_model::attention_output(segment_scope& scope, const at::Tensor& mixed) const {
@@ -242,7 +249,7 @@ values family_model::attention_in(segment_scope& scope, const at::Tensor& x) con
 at::Tensor family_model::attention_of_own_queries(segment_scope& scope, const values& input) const {
   const at::Tensor keys = take_columns(scope, input[2], parts(scope));
   const at::Tensor mixed = self_attention(scope, input[1], keys, own_heads(scope.unit()), spec_.attention_dropout);
-  return add(scope, input[0], attention_output(scope, mixed), dropout_site::attention_output);
+  return after_attention(scope, input[0], attention_output(scope, mixed));
 }
 
 sequence_parts family_model::parts(const segment_scope& scope) const {

@@ -84,6 +84,9 @@ class family_model final : public language_model {
   /// Returns what attention adds to the residual path, before dropout: the output layer applied to `mixed`, the
   /// weighted values of all heads.
   at::Tensor attention_output(segment_scope& scope, const at::Tensor& mixed) const;
+  /// Returns the segment's output from `past`, the residual path, and `y`, what attention adds to it: their sum, plus
+  /// what the MLP adds if the model computes it from the same residual path.
+  at::Tensor after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const;
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
   /// Returns what the MLP adds to the residual path, before the norm behind it and dropout, and the residual path.
   [[nodiscard]] normed_outputs mlp_sum(segment_scope& scope, const at::Tensor& x) const;

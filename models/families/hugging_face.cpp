@@ -33,7 +33,8 @@ constexpr size_t block_elements = size_t{1} << 16;
 /// True for names of constant tensors (masks, frequencies) that files of older transformers releases contain besides
 /// the parameters, and that are ignored.
 bool is_known_buffer(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".attention.bias") ||
+         name.ends_with(".attention.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
 constexpr const char* from_scratch = "; to start from scratch, set model.path to a folder with only config.json";

@@ -28,15 +28,24 @@ struct add_dropped_node final : function_node {
   [[nodiscard]] std::string name() const override { return "add_dropped"; }
 };
 
-/// Returns `sum`, which is x + scale * dropout(y), after making it the output of an autograd node with inputs x and y.
+/// A sum x + scale * dropout(y); without x if this rank does not add it.
+struct dropped_sum {
+  dropout_masks masks = {};
+  double scale = 1;
+  bool adds = true;
+};
+
+bool adds_here(const segment_scope& scope, added_by who) { return who == added_by::all || scope.leads(); }
+
+/// Returns `sum` after making it the output of an autograd node with inputs x and y.
 at::Tensor with_history(const segment_scope& scope, const at::Tensor& x, const at::Tensor& y, at::Tensor sum,
-                        const dropout_masks& masks, double scale = 1) {
+                        const dropped_sum& of) {
   if (!wants_node(x, y)) return sum;
   auto node = std::make_shared<add_dropped_node>();
-  node->masks = masks;
-  node->adds = scope.leads();
-  node->scale = scale;
-  if (scope.leads())
+  node->masks = of.masks;
+  node->adds = of.adds;
+  node->scale = of.scale;
+  if (of.adds)
     attach({&sum}, std::move(node), scope, {x, y});
   else
     attach({&sum}, std::move(node), scope, {y});
@@ -100,58 +109,58 @@ void dropout_masks::apply_rows(const at::Tensor& rows, int64_t first) const {
 
 namespace {
 
-/// Computes x + scale * dropout(y) in y's memory, where the segment's output is computed in pieces of rows: stores a
-/// function for later pieces, because y does not have all of its rows yet.
-at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, const dropout_masks& masks,
-                       double scale) {
-  if (!scope.leads() && !masks.active() && scale == 1) return std::move(y);
+/// Computes the sum in y's memory, where the segment's output is computed in pieces of rows: stores a function for
+/// later pieces, because y does not have all of its rows yet.
+at::Tensor add_by_rows(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, const dropped_sum& of) {
+  if (!of.adds && !of.masks.active() && of.scale == 1) return std::move(y);
   at::Tensor sum;
   {
     const below_autograd plain;
     sum = y.detach();
-    const at::Tensor rows = as_rows(sum), past = scope.leads() ? as_rows(x.detach()) : at::Tensor();
+    const at::Tensor rows = as_rows(sum), past = of.adds ? as_rows(x.detach()) : at::Tensor();
     TORCH_CHECK(rows.is_alias_of(sum), "rows of an output that do not lie side by side");
-    scope.by_rows(rows.size(0), [rows, past, masks, scale](int64_t first, int64_t count) {
+    scope.by_rows(rows.size(0), [rows, past, of](int64_t first, int64_t count) {
       const below_autograd without_history;
       at::Tensor part = rows.narrow(0, first, count);
-      masks.apply_rows(part, first);
-      if (scale != 1) part.mul_(scale);
+      of.masks.apply_rows(part, first);
+      if (of.scale != 1) part.mul_(of.scale);
       if (past.defined()) part.add_(past.narrow(0, first, count));
     });
   }
-  return with_history(scope, x, y, std::move(sum), masks, scale);
+  return with_history(scope, x, y, std::move(sum), of);
 }
 
 }  // namespace
 
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
-                       float probability) {
-  const dropout_masks masks(scope, site, probability);
-  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), masks, 1);
-  if (!masks.active()) return add_past(scope, x, std::move(y));
+                       float probability, added_by who) {
+  const dropped_sum of{dropout_masks(scope, site, probability), 1, adds_here(scope, who)};
+  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), of);
+  if (!of.masks.active()) return add_past(scope, x, std::move(y), 1, who);
   at::Tensor sum;
   {
     const below_autograd plain;
     if (scope.batch().wants_output) {
       // If y is the segment's input, it is copied instead of overwritten, because a recomputation may read it again.
       sum = is_input(y) ? y.clone(at::MemoryFormat::Contiguous) : y.detach();
-      masks.apply_rows(sum);
-      if (scope.leads()) sum.add_(x);
+      of.masks.apply_rows(sum);
+      if (of.adds) sum.add_(x);
     } else {
-      sum = scope.leads() ? x.add(y) : y.detach();
+      sum = of.adds ? x.add(y) : y.detach();
     }
   }
-  return with_history(scope, x, y, std::move(sum), masks);
+  return with_history(scope, x, y, std::move(sum), of);
 }
 
-at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, double scale) {
-  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), {}, scale);
+at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, double scale, added_by who) {
+  const bool adds = adds_here(scope, who);
+  if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), {{}, scale, adds});
   const bool stays = !scope.batch().wants_output || is_input(y);
   if (scale != 1) {
     at::Tensor scaled = stays ? y.mul(scale) : y.mul_(scale);
-    return scope.leads() ? scaled.add_(x) : scaled;
+    return adds ? scaled.add_(x) : scaled;
   }
-  if (!scope.leads()) return std::move(y);
+  if (!adds) return std::move(y);
   return stays ? y.add(x) : y.add_(x);
 }
 

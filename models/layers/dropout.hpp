@@ -50,13 +50,20 @@ class dropout_masks {
   core::column_set columns_;
 };
 
+/// Which tensor-parallel ranks add a tensor to their summand of a segment's output.
+enum class added_by : uint8_t {
+  leader,  ///< one rank, segment_scope::leads(), because all ranks have the same tensor, such as the residual path
+  all      ///< every rank, because each has a summand of the tensor
+};
+
 /// Returns x + dropout(y), both (B, T, C), possibly in y's memory; the caller must not use y afterwards. Omits x if
-/// another tensor-parallel rank adds it (segment_scope::leads() is false).
+/// another rank adds it.
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
-                       float probability);
+                       float probability, added_by who = added_by::leader);
 
 /// Returns x + scale * y, each operation rounded, possibly in y's memory; the caller must not use y afterwards. Omits x
-/// if another tensor-parallel rank adds it (segment_scope::leads() is false).
-at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, double scale = 1);
+/// if another rank adds it.
+at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, double scale = 1,
+                    added_by who = added_by::leader);
 
 }  // namespace troupe::models

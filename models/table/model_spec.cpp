@@ -192,7 +192,7 @@ core::result<json> parse_object(const std::string& text) {
 activation read_activation(key_reader& keys, std::string_view key, std::string_view fallback) {
   const std::string name = keys.text(key, std::string(fallback));
   if (const auto found = activation_named(name)) return *found;
-  keys.refuse(key, "one of gelu_new, gelu_pytorch_tanh, gelu, silu, swish, relu", name);
+  keys.refuse(key, "one of gelu_new, gelu_pytorch_tanh, gelu_fast, gelu, silu, swish, relu", name);
   return activation::gelu_tanh;
 }
 
@@ -501,6 +501,7 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.tied = read_flag(keys, k.tied);
   spec.attention_bias = read_flag(keys, k.attention_bias);
   spec.mlp_bias = read_flag(keys, k.mlp_bias);
+  spec.parallel_residual = read_flag(keys, k.parallel_residual);
   spec.norm_epsilon = keys.number(k.norm_epsilon.name, k.norm_epsilon.usual, 0.0, 1.0);
   spec.initializer_range = keys.number("initializer_range", 0.02, 0.0, 1e3);
   spec.embedding_scale = f.embedding_grows_with_width ? std::sqrt(spec.width) : read_factor(keys, k.embedding_scale);
@@ -577,7 +578,7 @@ uint64_t model_spec::shortest_window() const {
 }
 
 std::optional<activation> activation_named(std::string_view name) {
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return activation::gelu_tanh;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return activation::gelu_tanh;
   if (name == "gelu") return activation::gelu_exact;
   if (name == "silu" || name == "swish") return activation::silu;
   if (name == "relu") return activation::relu;

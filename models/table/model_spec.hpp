@@ -38,6 +38,9 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   bool tied = true;  ///< true: the head has the embedding's weight; false: it has its own
   bool attention_bias = true;
   bool mlp_bias = true;
+  /// True: attention and MLP of a block read the same residual path; they are one segment, because nothing is exchanged
+  /// between them.
+  bool parallel_residual = false;
   double norm_epsilon = 1e-5;
   double initializer_range = 0.02;
   double embedding_scale = 1;  ///< factor of the vectors that the token embedding looks up

@@ -201,6 +201,7 @@ void set_inputs(const model_spec& s, const extent& e, model_table& table) {
 struct segment_layers {
   segment_info segment;
   std::vector<layer_info> layers;
+  size_t tiled_from = 0;  // index of the first layer that is computed in row tiles, if the segment is
 };
 
 /// Returns how many elements per token the weight part of a split backward reads: the gradients of the outputs of the
@@ -218,7 +219,7 @@ double read_by_weight_part(std::span<const layer_info> layers) {
 }
 
 /// Returns the bytes of parameter gradients that the input part of a split backward computes and keeps for the weight
-/// part, in a segment that is computed in row tiles: a tile's tensors do not exist any more in the weight part.
+/// part, of layers that are computed in row tiles: a tile's tensors do not exist any more in the weight part.
 uint64_t formed_weight_bytes(const extent& e, std::span<const layer_info> layers) {
   uint64_t elements = 0;
   for (const layer_info& l : layers)
@@ -230,19 +231,23 @@ uint64_t formed_weight_bytes(const extent& e, std::span<const layer_info> layers
 /// the flops of their products and the bytes that a split backward keeps.
 void add_unit(const extent& e, std::string name, std::vector<segment_layers> segments, model_table& table) {
   unit_info unit{std::move(name), {}, {}};
-  for (auto& [segment, layers] : segments) {
-    segment.weight_bytes =
-        segment.is_tiled() ? formed_weight_bytes(e, layers) : e.activations(read_by_weight_part(layers));
+  for (auto& [segment, layers, tiled_from] : segments) {
+    const auto plain = std::span<const layer_info>(layers).first(segment.is_tiled() ? tiled_from : layers.size());
+    segment.weight_bytes = e.activations(read_by_weight_part(plain)) +
+                           formed_weight_bytes(e, std::span<const layer_info>(layers).subspan(plain.size()));
+    double products = 0;
+    size_t index = 0;
     for (layer_info& l : layers) {
       l.unit = static_cast<uint32_t>(table.units.size());
       l.segment = static_cast<uint32_t>(unit.segments.size());
       segment.parameters.insert(segment.parameters.end(), l.parameters.begin(), l.parameters.end());
-      if (l.kind == layer_kind::linear)
-        segment.weight_flops += e.product(static_cast<double>(l.in), static_cast<double>(l.out));
+      const double flops =
+          l.kind == layer_kind::linear ? e.product(static_cast<double>(l.in), static_cast<double>(l.out)) : 0;
+      products += flops;
+      if (index++ < plain.size()) segment.weight_flops += flops;
       table.layers.push_back(std::move(l));
     }
-    segment.forward_flops += segment.weight_flops;
-    if (segment.is_tiled()) segment.weight_flops = 0;
+    segment.forward_flops += products;
     unit.parameters.insert(unit.parameters.end(), segment.parameters.begin(), segment.parameters.end());
     unit.segments.push_back(std::move(segment));
   }
@@ -271,8 +276,9 @@ layer_info of_heads(layer_info linear, uint32_t heads, uint32_t kv_heads) {
 /// used in the other layout.
 layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_table& table) {
   layer_writer w(table, "", s.initializer_range);
-  if (!s.tied) return w.linear("lm_head", weight_layout::out_in, s.width, s.vocabulary, with_bias::no);
-  layer_info l = w.plain("lm_head", layer_kind::linear, s.width, s.vocabulary);
+  const std::string name(s.family->names.head);
+  if (!s.tied) return w.linear(name, weight_layout::out_in, s.width, s.vocabulary, with_bias::no);
+  layer_info l = w.plain(name, layer_kind::linear, s.width, s.vocabulary);
   l.layout = weight_layout::out_in;
   l.weight = l.parameters.emplace_back(embedding_weight);
   return l;
@@ -344,6 +350,20 @@ segment_layers norm_of(const model_spec& s, const extent& e, const char* name, s
   return out;
 }
 
+/// Adds the MLP to `last`, the last segment of attention, where both read the same residual path. `keeps_input`: the
+/// segment already keeps the MLP's input.
+void join(const model_spec& s, const extent& e, segment_layers mlp, bool keeps_input, segment_layers& last) {
+  segment_info &to = last.segment, &more = mlp.segment;
+  to.name = keeps_input ? "block" : to.name + " and mlp";
+  to.saved_bytes += more.saved_bytes - (keeps_input ? e.activations(s.width) : 0);
+  to.tile_rows = more.tile_rows;
+  to.tile_bytes = more.tile_bytes;
+  to.light = {};
+  if (more.is_tiled()) to.light = {to.saved_bytes, more.tile_bytes, more.light.flops};
+  last.tiled_from = last.layers.size();
+  for (layer_info& l : mlp.layers) last.layers.push_back(std::move(l));
+}
+
 void add_block(const model_spec& s, const extent& e, uint32_t block, segment_layers attention, segment_layers mlp,
                model_table& table) {
   std::vector<segment_layers> segments;
@@ -355,7 +375,10 @@ void add_block(const model_spec& s, const extent& e, uint32_t block, segment_lay
     segments.push_back({{"residual", {}, 0, 0}, {}});
   } else {
     segments = cut_attention(s, e, s.attention_in(block).window, std::move(attention));
-    segments.push_back(std::move(mlp));
+    if (s.parallel_residual)
+      join(s, e, std::move(mlp), /*keeps_input=*/segments.size() == 1, segments.back());
+    else
+      segments.push_back(std::move(mlp));
   }
   add_unit(e, fmt::format("block {}", block), std::move(segments), table);
 }
@@ -393,12 +416,14 @@ class block_writer {
   /// Appends the layers of the block's attention and of its MLP, with the parameters in the order of Hugging Face's
   /// files.
   void write(std::vector<layer_info>& attention, std::vector<layer_info>& mlp) {
-    const bool norms_last = s_.family->order_of_norms == families::norm_order::last;
-    if (!norms_last) attention.push_back(norm(names_.attention_norm));
+    using enum families::norm_order;
+    const families::norm_order order = s_.family->order_of_norms;
+    if (order != last) attention.push_back(norm(names_.attention_norm));
+    if (order == first) mlp.push_back(norm(names_.mlp_norm));
     add_attention(attention);
-    if (!norms_last) mlp.push_back(norm(names_.mlp_norm));
+    if (order == beside) mlp.push_back(norm(names_.mlp_norm));
     add_mlp(mlp);
-    if (!norms_last) return;
+    if (order != last) return;
     add_norms(names_.attention_norm, names_.attention_end_norm, attention);
     add_norms(names_.mlp_norm, names_.mlp_end_norm, mlp);
   }

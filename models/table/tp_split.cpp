@@ -33,13 +33,20 @@ class segment_cutter {
   segment_cutter(const tensor_split& split, std::span<const layer_info> layers, core::tp_plan& to)
       : split_(split), layers_(layers), to_(to) {}
 
+  /// A segment may have attention and an activation, each with linear layers before it and one after it.
   void run() {
-    const auto middle = std::ranges::find_if(layers_, [](const layer_info& l) {
+    const auto is_middle = [](const layer_info& l) {
       return l.kind == layer_kind::attention || l.kind == layer_kind::activation;
-    });
-    if (middle == layers_.end()) return;
-    for (auto l = layers_.begin(); l != layers_.end(); ++l)
-      if (l->kind == layer_kind::linear) l < middle ? column(*middle, *l) : row(*middle, *l);
+    };
+    bool is_after = false;  // the next linear layer is the one after `middle`
+    auto middle = std::ranges::find_if(layers_, is_middle);
+    for (auto l = layers_.begin(); l != layers_.end() && middle != layers_.end(); ++l) {
+      if (l == middle) is_after = true;
+      if (l->kind != layer_kind::linear) continue;
+      is_after ? row(*middle, *l) : column(*middle, *l);
+      if (is_after) middle = std::find_if(l, layers_.end(), is_middle);
+      is_after = false;
+    }
   }
 
  private:
@@ -164,7 +171,7 @@ void come_in_pieces(core::segment_exchange& output, uint64_t rows, std::span<con
   for (const layer_info& l : layers) {
     if (l.kind != layer_kind::linear || cut.parameters[*l.weight].style != tp_style::row) continue;
     output.rows = rows;
-    output.flops = 2 * static_cast<double>(rows) * static_cast<double>(l.in) * static_cast<double>(l.out);
+    output.flops += 2 * static_cast<double>(rows) * static_cast<double>(l.in) * static_cast<double>(l.out);
   }
 }
 
@@ -206,12 +213,21 @@ core::result<void> check_split(const model_spec& whole, const tensor_split& spli
           fmt::format("wanted attention and MLP of all blocks whole in a {} model, because the norms behind them need "
                       "the sums of all ranks, got {} ranks that share block {}",
                       whole.family->model_type, split.degree, b));
+    if (whole.parallel_residual && split.of(b).attention != split.of(b).mlp)
+      return core::fail(core::error_kind::bad_input,
+                        fmt::format("wanted attention and MLP of a block both cut, or both whole, because they are "
+                                    "computed together in this {} model, got one cut in block {}",
+                                    whole.family->model_type, b));
     if (split.of(b).attention && split.degree > whole.heads) return refuse("attention head", whole.heads);
     if (split.of(b).mlp && split.degree > whole.inner) return refuse("element of an MLP's inner width", whole.inner);
   }
   if (split.degree > 1 && split.vocabulary && split.degree > whole.vocabulary)
     return refuse("row of the vocabulary", whole.vocabulary);
   if (!split.norms || split.degree == 1) return {};
+  if (whole.parallel_residual)
+    return core::fail(core::error_kind::bad_input,
+                      "parallel.sharded_norms: wanted false for a model whose attention and MLP are computed together, "
+                      "got true");
   if (split.degree > columns) return refuse("token of a sample", columns);
   const auto is_whole = [](const block_split& b) { return !b.attention || !b.mlp; };
   if (split.vocabulary && std::ranges::none_of(split.blocks, is_whole)) return {};

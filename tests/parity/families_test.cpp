@@ -44,6 +44,8 @@ const std::vector<family_job> jobs = {
     {model_of("phi3",
               ", num_key_value_heads: 2, head_dim: 8, partial_rotary_factor: 0.5, sliding_window: 6, "
               "resid_pdrop: 0.1")},
+    {model_of("gpt_neox", ", rotary_pct: 0.5, hidden_dropout: 0.1")},
+    {model_of("gpt_neox", ", use_parallel_residual: false, attention_bias: false, tie_word_embeddings: true")},
 };
 
 settings micros(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }

@@ -15,7 +15,8 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
+from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
+                          GPTNeoXConfig, GPTNeoXForCausalLM, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
                           MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 ROWS, COLUMNS, VOCABULARY = 2, 12, 48
@@ -28,6 +29,7 @@ SMALL = LLAMA | dict(hidden_size=16, intermediate_size=24, num_key_value_heads=2
 TINY = LLAMA | dict(hidden_size=16, intermediate_size=16, vocab_size=20)
 ONE_LAYER = TINY | dict(num_hidden_layers=1)
 PHI = ONE_LAYER | dict(pad_token_id=None)
+NEOX = ONE_LAYER | dict(num_attention_heads=2, pad_token_id=None)
 GEMMA = TINY | dict(num_attention_heads=2, num_key_value_heads=1, head_dim=6, sliding_window=5, pad_token_id=None)
 
 
@@ -89,6 +91,10 @@ MODELS = {
     "phi3_longrope": (Phi3ForCausalLM, Phi3Config(
         **PHI, tie_word_embeddings=True, hidden_act="gelu", original_max_position_embeddings=4,
         rope_scaling=dict(rope_type="longrope", short_factor=[1.0, 1.1], long_factor=[1.5, 4.0]))),
+    "gpt_neox": (GPTNeoXForCausalLM, GPTNeoXConfig(**NEOX, rope_parameters=dict(
+        rope_type="default", rope_theta=100.0, partial_rotary_factor=0.5))),
+    "gpt_neox_sequential": (GPTNeoXForCausalLM, GPTNeoXConfig(**NEOX, use_parallel_residual=False, rotary_pct=1.0,
+                                                              tie_word_embeddings=True, attention_bias=False)),
 }
 
 
@@ -101,6 +107,9 @@ def save(path, model, tokens, loss, **more):
     loss.backward()
     expected = {"tokens": tokens, "loss": loss.detach(), **more}
     for parameter_name, parameter in model.named_parameters():
+        # transformers calls GPT-NeoX's head otherwise in files than in the model
+        if model.config.model_type == "gpt_neox":
+            parameter_name = parameter_name.replace("lm_head", "embed_out")
         expected["grad." + parameter_name] = parameter.grad.contiguous()
     save_file(expected, path)
 

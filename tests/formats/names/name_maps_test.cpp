@@ -77,6 +77,10 @@ BOOST_AUTO_TEST_CASE(exported_names_are_hugging_faces) {
   BOOST_TEST(hugging_face_name("gpt2", "lm_head.weight") == "lm_head.weight");
   BOOST_TEST(hugging_face_name("llama", "layers.0.mlp.up_proj.weight") == "model.layers.0.mlp.up_proj.weight");
   BOOST_TEST(hugging_face_name("own", "model.x") == "model.x");
+  // GPT-NeoX's files call the head otherwise.
+  BOOST_TEST(bare_name("embed_out.weight") == head_name);
+  BOOST_TEST(hugging_face_name("gpt_neox", "lm_head.weight") == "embed_out.weight");
+  BOOST_TEST(hugging_face_name("gpt_neox", "embed_out.weight") == "embed_out.weight");
   const auto tied = hugging_face_tied("gpt2", gpt2);
   BOOST_TEST_REQUIRE(tied.size() == 1U);
   BOOST_TEST(tied[0].name == "lm_head.weight");

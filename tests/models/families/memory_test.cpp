@@ -216,6 +216,10 @@ const std::string phi3_json =
         "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400,
         "partial_rotary_factor": 0.5})";
 
+const std::string gpt_neox_json =
+    R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
+        "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400})";
+
 const std::string gpt2_by_aten_json = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4,
                                           "n_positions": 128, "vocab_size": 400, "activation_function": "relu"})";
 const std::string llama_by_aten_json =
@@ -232,7 +236,7 @@ BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
 }
 
 BOOST_AUTO_TEST_CASE(models_with_further_norms_and_factors_keep_the_bytes_of_their_tables) {
-  for (const auto& json : {qwen3_json, olmo2_json, granite_json, gemma2_json, phi3_json})
+  for (const auto& json : {qwen3_json, olmo2_json, granite_json, gemma2_json, phi3_json, gpt_neox_json})
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) BOOST_TEST_CONTEXT(json) {
         check_saved_bytes(json, type);
         check_weight_bytes(json, type);

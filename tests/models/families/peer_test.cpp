@@ -91,7 +91,9 @@ constexpr const char* names[] = {"gpt2",
                                  "gemma3",
                                  "gemma3_bias",
                                  "phi3",
-                                 "phi3_longrope"};
+                                 "phi3_longrope",
+                                 "gpt_neox",
+                                 "gpt_neox_sequential"};
 
 void check_gradients(const std::string& name, const std::string& file = "expected.safetensors") {
   peer_model m(name, core::dtype::f32, file);

@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
 BOOST_AUTO_TEST_CASE(every_family_has_as_many_parameters_by_default_as_transformers_gives_it) {
   const std::map<std::string, uint64_t> counts{
       {"olmo2", 6888624128U},       {"granite", 6738415616U}, {"gemma2", 2614341888U},
-      {"gemma3_text", 2628658432U}, {"phi3", 3821079552U},
+      {"gemma3_text", 2628658432U}, {"phi3", 3821079552U},    {"gpt_neox", 20554567680U},
   };
   for (const auto& [family, count] : counts)
     BOOST_TEST(make_model_table(parsed(R"({"model_type": ")" + family + "\"}"), 1, 16, 2).numel() == count, family);
@@ -143,6 +143,39 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_head_is_rotated_and_phi3s_older_names_of_longro
     const auto refused = parse_model_spec(phi4 + wrong);
     BOOST_TEST(!refused.has_value(), wrong);
   }
+}
+
+BOOST_AUTO_TEST_CASE(
+    attention_and_mlp_on_one_residual_path_are_one_segment_with_the_layers_in_the_order_of_computation) {
+  const std::string keys = R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 64,
+                               "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 256)";
+  const auto both = parsed(keys + "}");
+  BOOST_TEST((both.parallel_residual && both.rotary_width == 4U && both.act == activation::gelu_exact));
+  const auto table = make_model_table(both, 1, 16, 4);
+  BOOST_TEST_REQUIRE(table.units[1].segments.size() == 1U);
+  std::vector<std::string> names, parameters;
+  for (const auto& l : table.layers_of(1, 0)) names.push_back(l.name.substr(l.name.find("0.") + 2));
+  const std::vector<std::string> wanted{"input_layernorm", "attention.query_key_value", "attention",
+                                        "attention.dense", "post_attention_layernorm",  "mlp.dense_h_to_4h",
+                                        "mlp.act",         "mlp.dense_4h_to_h"};
+  BOOST_TEST(names == wanted, boost::test_tools::per_element());
+  // In files the two norms precede the other parameters of a block.
+  for (const auto& p : table.parameters)
+    if (p.name.find(".0.") != std::string::npos && p.name.ends_with(".weight"))
+      parameters.push_back(p.name.substr(p.name.find("0.") + 2));
+  BOOST_TEST_REQUIRE(parameters.size() == 6U);
+  BOOST_TEST((parameters[0] == "input_layernorm.weight" && parameters[1] == "post_attention_layernorm.weight"));
+  BOOST_TEST(table.parameters.back().name == "embed_out.weight");
+  const auto apart = make_model_table(parsed(keys + R"(, "use_parallel_residual": false})"), 1, 16, 4);
+  BOOST_TEST_REQUIRE(apart.units[1].segments.size() == 2U);
+  const auto flops = [](const core::unit_info& u) {
+    double sum = 0;
+    for (const auto& s : u.segments) sum += s.forward_flops;
+    return sum;
+  };
+  BOOST_TEST(flops(table.units[1]) == flops(apart.units[1]), boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(parsed(keys + R"(, "rotary_pct": 0.5, "rotary_emb_base": 500, "hidden_act": "gelu_fast"})").rotary_width ==
+             8U);
 }
 
 BOOST_AUTO_TEST_CASE(norms_behind_attention_and_mlp_follow_the_other_parameters_of_a_block) {

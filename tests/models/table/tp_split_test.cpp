@@ -32,6 +32,10 @@ const std::vector<std::string> families = {
     R"({"model_type": "phi3", "num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 6,
         "num_key_value_heads": 2, "intermediate_size": 41, "max_position_embeddings": 16, "vocab_size": 31})"};
 
+const std::string gpt_neox_json =
+    R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 3,
+        "intermediate_size": 40, "max_position_embeddings": 16, "vocab_size": 31, "rotary_pct": 0.5})";
+
 constexpr uint64_t rows = 2, columns = 8, element_bytes = 4;
 
 model_spec spec_of(const std::string& json) {
@@ -201,6 +205,23 @@ BOOST_AUTO_TEST_CASE(copies_of_tied_weights_are_cut_as_their_originals) {
       (plan.parameters[static_cast<size_t>(copy - whole.parameters.begin())] == plan.parameters[*copy->copy_of]));
 }
 
+BOOST_AUTO_TEST_CASE(a_segment_of_attention_and_mlp_is_cut_by_heads_and_by_the_inner_width_and_summed_once) {
+  const auto spec = spec_of(gpt_neox_json);
+  const auto whole = table_of(spec), table = table_of(spec, {.degree = 2});
+  const auto plan = tp_plan_of(whole, {.degree = 2});
+  const auto is_cut = [&](const std::string& name, tp_style style, uint32_t dimension, const tp_widths& widths) {
+    const auto& cut = cut_of(plan, whole, "gpt_neox.layers.0." + name);
+    BOOST_TEST((cut == core::parameter_cut{style, dimension, {widths}}), name);
+  };
+  is_cut("attention.query_key_value.weight", tp_style::column, 0, {48, 24});
+  is_cut("attention.dense.weight", tp_style::row, 1, {16, 8});
+  is_cut("mlp.dense_h_to_4h.bias", tp_style::column, 0, {20, 20});
+  is_cut("mlp.dense_4h_to_h.weight", tp_style::row, 1, {20, 20});
+  BOOST_TEST_REQUIRE(table.units[1].segments.size() == 1U);
+  BOOST_TEST((table.units[1].segments[0].output.op == exchange_op::sum));
+  BOOST_TEST((table.units[1].segments[0].input_gradient.op == exchange_op::sum));
+}
+
 BOOST_AUTO_TEST_CASE(more_ranks_than_there_is_to_cut_are_refused) {
   const auto spec = spec_of(families[0]);
   const auto olmo2 = spec_of(R"({"model_type": "olmo2", "num_hidden_layers": 2})");
@@ -210,6 +231,10 @@ BOOST_AUTO_TEST_CASE(more_ranks_than_there_is_to_cut_are_refused) {
       behind.error().text ==
       "wanted attention and MLP of all blocks whole in a olmo2 model, because the norms behind them need the sums "
       "of all ranks, got 2 ranks that share block 0");
+  const auto neox = spec_of(gpt_neox_json);
+  BOOST_TEST(check_split(neox, {.degree = 2}).has_value());
+  BOOST_TEST(!check_split(neox, {.degree = 2, .norms = true}).has_value());
+  BOOST_TEST(!check_split(neox, {.degree = 2, .blocks = {{true, false}}}).has_value());
   BOOST_TEST(check_split(olmo2, {.degree = 2, .blocks = {{false, false}, {false, false}}}).has_value());
   const auto refused = check_split(spec, {.degree = 4});
   BOOST_TEST_REQUIRE(!refused.has_value());

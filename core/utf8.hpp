@@ -55,6 +55,14 @@ inline uint32_t utf8_code(std::string_view text) {
   return (a & 0x07) << 18 | (at(1) & 0x3F) << 12 | (at(2) & 0x3F) << 6 | (at(3) & 0x3F);
 }
 
+/// Returns the byte at which the character begins that ends before byte `at` (above 0) of `text`.
+inline size_t utf8_begin_before(std::string_view text, size_t at) {
+  do {
+    --at;
+  } while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U);
+  return at;
+}
+
 /// Returns the length of `text` without a character at its end of which only the first bytes are there.
 inline size_t utf8_whole(std::string_view text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {

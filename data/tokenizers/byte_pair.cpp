@@ -83,19 +83,6 @@ void merge_by_heap(const merge_table& merges, std::vector<uint32_t>& tokens) {
   tokens.resize(kept);
 }
 
-uint64_t hash_of(std::string_view word) {
-  uint64_t hash = word.size();
-  for (; word.size() >= 8; word.remove_prefix(8)) {
-    uint64_t eight;
-    std::memcpy(&eight, word.data(), 8);
-    hash = (hash ^ eight) * 0x9E3779B97F4A7C15ULL;
-    hash ^= hash >> 32;
-  }
-  uint64_t rest = 0;
-  std::memcpy(&rest, word.data(), word.size());
-  return core::mix64(hash ^ rest);
-}
-
 /// The beginning of a text as words are cut from it, and the places of the text at which it may be divided.
 class composed_text {
  public:
@@ -106,8 +93,7 @@ class composed_text {
     size_t last = from_.size();
     do {
       if (last == 0) break;
-      --last;
-      while (last > 0 && (static_cast<unsigned char>(from_[last]) & 0xC0U) == 0x80U) --last;
+      last = core::utf8_begin_before(from_, last);
     } while (!stands_apart(from_.substr(last)));
     from_ = from_.substr(0, last);
     made_ = composed(from_);
@@ -236,7 +222,7 @@ class byte_pair_tokenizer final : public tokenizer {
 
   void add_word(std::string_view word, std::vector<uint32_t>& out) {
     const bool short_enough = word.size() <= word_cache::longest_word;
-    const uint64_t hash = short_enough ? hash_of(word) : 0;
+    const uint64_t hash = short_enough ? word_cache::hash_of(word) : 0;
     if (short_enough && cache_.append(word, hash, out)) return;
     tokens_.clear();
     if (const auto whole = whole_words_.find(word); whole != whole_words_.end()) {
@@ -284,6 +270,19 @@ void merge_word(const merge_table& merges, std::vector<uint32_t>& tokens) {
     merge_by_scan(merges, tokens);
   else
     merge_by_heap(merges, tokens);
+}
+
+uint64_t word_cache::hash_of(std::string_view word) {
+  uint64_t hash = word.size();
+  for (; word.size() >= 8; word.remove_prefix(8)) {
+    uint64_t eight;
+    std::memcpy(&eight, word.data(), 8);
+    hash = (hash ^ eight) * 0x9E3779B97F4A7C15ULL;
+    hash ^= hash >> 32;
+  }
+  uint64_t rest = 0;
+  std::memcpy(&rest, word.data(), word.size());
+  return core::mix64(hash ^ rest);
 }
 
 bool word_cache::append(std::string_view word, uint64_t hash, std::vector<uint32_t>& out) const {

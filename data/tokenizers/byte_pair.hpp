@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/tokenizers/added_words.hpp"
@@ -61,6 +62,8 @@ class word_cache {
   static constexpr size_t places = size_t{1} << 16;
   static constexpr size_t longest_word = 26, most_tokens = 9;
 
+  /// Returns the number by which append() and keep() find a word of at most longest_word bytes.
+  [[nodiscard]] static uint64_t hash_of(std::string_view word);
   [[nodiscard]] bool append(std::string_view word, uint64_t hash, std::vector<uint32_t>& out) const;
   void keep(std::string_view word, uint64_t hash, std::span<const uint32_t> tokens);
 

@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/json_text.hpp"
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
+#include "core/text.hpp"
 #include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
@@ -58,6 +61,14 @@ std::string json_text_of(const nlohmann::json& from, const char* key) {
 bool json_flag_of(const nlohmann::json& from, const char* key, bool otherwise) {
   const auto& value = json_value_of(from, key);
   return value.is_boolean() ? value.get<bool>() : otherwise;
+}
+
+core::result<void> check_known_keys(const nlohmann::json& part, std::initializer_list<std::string_view> known) {
+  if (!part.is_object()) return {};
+  for (const auto& [key, value] : part.items())
+    if (!value.is_null() && std::ranges::find(known, key) == known.end())
+      return core::refused(fmt::format("the key '{}' is not known", core::shown(key)));
+  return {};
 }
 
 }  // namespace troupe::data

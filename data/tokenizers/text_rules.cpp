@@ -1,17 +1,14 @@
-// Knows the patterns of byte-level tokenizers, in the forms in which tokenizer.json and GGUF files name them. The only
-// code that uses utf8proc.
+// Knows the patterns of byte-level tokenizers, in the forms in which tokenizer.json and GGUF files name them.
 #include "data/tokenizers/text_rules.hpp"
 
 #include <fmt/format.h>
-#include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/utf8.hpp"
+#include "data/tokenizers/characters.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 
 namespace troupe::data {
@@ -73,6 +70,8 @@ std::optional<word_pattern> word_pattern_named(std::string_view name) {
   const auto row = std::ranges::find(patterns, name, &pattern_row::name);
   return row == patterns.end() ? std::nullopt : std::optional(row->pattern);
 }
+
+std::string_view written_expression_of(word_pattern pattern) { return row_of(pattern).expression; }
 
 std::string expression_of(word_pattern pattern) {
   // Unicode's White_Space, listed explicitly: PCRE2's own \s includes U+180E, which Unicode removed in 2013.
@@ -145,29 +144,12 @@ core::result<text_rules> text_rules_in(const std::filesystem::path& folder) {
 
 bool stands_apart(std::string_view text) {
   constexpr uint32_t first_mark = 0x300;
-  constexpr utf8proc_int32_t first_vowel = 0x1160, last_final = 0x11FF;  // of Hangul's parts, the ones that follow others
-  const uint32_t code = core::utf8_code(text);
-  if (code < first_mark) return true;
-  std::array<utf8proc_int32_t, 8> parts{};
-  int unused = 0;
-  const auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts.data(),
-                                         static_cast<utf8proc_ssize_t>(parts.size()), UTF8PROC_DECOMPOSE, &unused);
-  if (n < 1) return false;
-  const auto kind = utf8proc_category(parts[0]);
-  const bool is_mark =
-      kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME;
-  return !is_mark && (parts[0] < first_vowel || parts[0] > last_final);
+  return core::utf8_code(text) < first_mark || stands_apart_in(text, normal_form::composed);
 }
 
 std::optional<std::string> composed(std::string_view text) {
   if (std::ranges::none_of(text, may_be_composed)) return std::nullopt;
-  utf8proc_uint8_t* made = nullptr;
-  const auto size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
-                   &made, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owned(made, &std::free);
-  if (size < 0) return std::nullopt;  // the text is not UTF-8, which callers exclude
-  std::string out(reinterpret_cast<const char*>(made), static_cast<size_t>(size));
+  auto out = in_normal_form(text, normal_form::composed);
   return out == text ? std::nullopt : std::optional(std::move(out));
 }
 

@@ -36,6 +36,8 @@ struct text_rules {
 std::string_view name_of(word_pattern pattern);
 /// Returns the pattern that llama.cpp calls `name`; nullopt if Troupe does not know it.
 std::optional<word_pattern> word_pattern_named(std::string_view name);
+/// Returns the regular expression of the pattern as tokenizer.json may have it.
+std::string_view written_expression_of(word_pattern pattern);
 /// Returns the regular expression of the pattern, for PCRE2.
 std::string expression_of(word_pattern pattern);
 

@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/text.hpp"
 #include "data/tokenizers/byte_pair.hpp"
 #include "data/tokenizers/made_files.hpp"
+#include "data/tokenizers/pipeline_tokenizer.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
+#include "data/tokenizers/tokenizer_folder.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 
 namespace troupe::data {
@@ -50,8 +54,11 @@ std::string others_in(const fs::path& folder) {
   return "";
 }
 
-/// Opens a tokenizer.json of byte pairs that cuts words by a known pattern.
+/// Opens a tokenizer.json.
 core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
+  TROUPE_ASSIGN(const auto keys, read_json_object(path));
+  TROUPE_ASSIGN(const bool needs_steps, needs_pipeline(path, keys));
+  if (needs_steps) return open_pipeline_tokenizer(path, keys);
   TROUPE_ASSIGN(const auto v, read_vocabulary(path));
   if (!v.objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v.objection));
   if (!v.fault.empty()) return core::refused(fmt::format("'{}' is {}", path.string(), v.fault));
@@ -94,7 +101,12 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
           fmt::format("'{}' holds no supported tokenizer: wanted vocab.json with merges.txt, tokenizer.json or a "
                       "SentencePiece tokenizer.model in it{}",
                       path.string(), others_in(path)));
-    return open_byte_pair(path / "vocab.json", path / "merges.txt");
+    // A tokenizer.json alone states how texts are prepared; the other two files may have its words and merges.
+    TROUPE_ASSIGN(const auto keys, read_json_if_there(path / "tokenizer.json"));
+    TROUPE_ASSIGN(const bool needs_steps, needs_pipeline(path / "tokenizer.json", keys));
+    if (!needs_steps) return open_byte_pair(path / "vocab.json", path / "merges.txt");
+    TROUPE_TRY(check_words_beside(path));
+    return open_pipeline_tokenizer(path / "tokenizer.json", keys);
   }
   if (const auto file = tokenizer_file_at(path); !file.empty()) return open_made(file);
   if (path.filename() == "vocab.json") return open_byte_pair(path, path.parent_path() / "merges.txt");

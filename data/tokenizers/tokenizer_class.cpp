@@ -50,16 +50,16 @@ constexpr byte_pair_class of_byte_pairs[] = {{"GPT2Tokenizer"},
 
 /// Model types and the classes among these that transformers chooses for them, if no file names a class.
 constexpr std::pair<std::string_view, std::string_view> classes_of_types[] = {
-    {"gpt2", "GPT2Tokenizer"},         {"gpt_neo", "GPT2Tokenizer"},       {"gptj", "GPT2Tokenizer"},
-    {"opt", "GPT2Tokenizer"},          {"phi", "GPT2Tokenizer"},           {"codegen", "GPT2Tokenizer"},
-    {"roberta", "RobertaTokenizer"},   {"bart", "RobertaTokenizer"},       {"longformer", "RobertaTokenizer"},
-    {"led", "LEDTokenizer"},           {"mvp", "MvpTokenizer"},            {"blenderbot", "BlenderbotTokenizer"},
-    {"deberta", "DebertaTokenizer"},   {"whisper", "WhisperTokenizer"},    {"gpt_neox", "GPTNeoXTokenizer"},
-    {"mamba", "GPTNeoXTokenizer"},     {"mamba2", "GPTNeoXTokenizer"},     {"olmo", "GPTNeoXTokenizer"},
-    {"olmoe", "GPTNeoXTokenizer"},     {"qwen2", "Qwen2Tokenizer"},        {"qwen2_moe", "Qwen2Tokenizer"},
-    {"qwen2_vl", "Qwen2Tokenizer"},    {"qwen2_5_vl", "Qwen2Tokenizer"},   {"qwen2_audio", "Qwen2Tokenizer"},
-    {"qwen3", "Qwen2Tokenizer"},       {"qwen3_moe", "Qwen2Tokenizer"},    {"qwen3_next", "Qwen2Tokenizer"},
-    {"qwen3_vl", "Qwen2Tokenizer"},    {"qwen3_vl_moe", "Qwen2Tokenizer"}};
+    {"gpt2", "GPT2Tokenizer"},       {"gpt_neo", "GPT2Tokenizer"},      {"gptj", "GPT2Tokenizer"},
+    {"opt", "GPT2Tokenizer"},        {"phi", "GPT2Tokenizer"},          {"codegen", "GPT2Tokenizer"},
+    {"roberta", "RobertaTokenizer"}, {"bart", "RobertaTokenizer"},      {"longformer", "RobertaTokenizer"},
+    {"led", "LEDTokenizer"},         {"mvp", "MvpTokenizer"},           {"blenderbot", "BlenderbotTokenizer"},
+    {"deberta", "DebertaTokenizer"}, {"whisper", "WhisperTokenizer"},   {"gpt_neox", "GPTNeoXTokenizer"},
+    {"mamba", "GPTNeoXTokenizer"},   {"mamba2", "GPTNeoXTokenizer"},    {"olmo", "GPTNeoXTokenizer"},
+    {"olmoe", "GPTNeoXTokenizer"},   {"qwen2", "Qwen2Tokenizer"},       {"qwen2_moe", "Qwen2Tokenizer"},
+    {"qwen2_vl", "Qwen2Tokenizer"},  {"qwen2_5_vl", "Qwen2Tokenizer"},  {"qwen2_audio", "Qwen2Tokenizer"},
+    {"qwen3", "Qwen2Tokenizer"},     {"qwen3_moe", "Qwen2Tokenizer"},   {"qwen3_next", "Qwen2Tokenizer"},
+    {"qwen3_vl", "Qwen2Tokenizer"},  {"qwen3_vl_moe", "Qwen2Tokenizer"}};
 
 /// Tokenizer classes of transformers that encode like SentencePiece and keep the numbers of the model's pieces, named
 /// without a final "Fast". For the general classes among them tokenizer.json decides, whose numbers are compared with

@@ -35,6 +35,12 @@ bool json_flag_of(const nlohmann::json& from, const char* key, bool otherwise);
 /// Returns the value of a key; null if `from` is not an object or lacks the key.
 const nlohmann::json& json_value_of(const nlohmann::json& from, const char* key);
 
+/// Deepest nesting of sequences of steps in a tokenizer.json.
+inline constexpr uint32_t max_pipeline_depth = 20;
+
+/// Refuses a key of an object that is not among `known`, with its name.
+core::result<void> check_known_keys(const nlohmann::json& part, std::initializer_list<std::string_view> known);
+
 /// Checks `tokenizer_config.json` of a folder with vocab.json and merges.txt, if it exists. Refused (bad_input): a
 /// `tokenizer_class` that is not known to merge byte pairs of words cut by a known pattern, and `add_prefix_space`.
 core::result<void> check_tokenizer_class(const std::filesystem::path& folder);

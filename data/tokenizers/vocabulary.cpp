@@ -181,22 +181,6 @@ bool has_words(const fs::path& folder) {
   return fs::exists(folder / words_file, e) && fs::exists(folder / merges_file, e);
 }
 
-/// Refuses a tokenizer.json whose words or merges differ from the files of words and merges next to it, if they exist.
-core::result<void> check_words_beside(const fs::path& folder) {
-  if (!has_words(folder)) return {};
-  TROUPE_ASSIGN(const auto pipeline, read_json_object(folder / pipeline_file));
-  TROUPE_ASSIGN(const auto words, read_json_object(folder / words_file));
-  TROUPE_ASSIGN(const auto merges, read_tokenizer_file(folder / merges_file));
-  std::unordered_map<std::string, uint32_t> numbers;
-  for (const auto& [word, number] : words.items())
-    if (number.is_number_unsigned() && number.get<uint64_t>() < max_vocabulary)
-      numbers.emplace(word, number.get<uint32_t>());
-  if (const auto difference = difference_to_files(json_value_of(pipeline, "model"), numbers, merges))
-    return refused(folder / pipeline_file,
-                   *difference + ": wanted one tokenizer in a folder: remove the files of the other");
-  return {};
-}
-
 core::result<vocabulary> read_pieces(const fs::path& path) {
   TROUPE_ASSIGN(const auto text, read_tokenizer_file(path));
   auto out = pieces_of(std::as_bytes(std::span(text)));
@@ -219,6 +203,21 @@ vocabulary byte_vocabulary() {
   vocabulary out;
   for (uint32_t b = 0; b < 256; ++b) out.entries.push_back({alphabet.word_of(b), token_kind::normal});
   return out;
+}
+
+core::result<void> check_words_beside(const fs::path& folder) {
+  if (!has_words(folder)) return {};
+  TROUPE_ASSIGN(const auto pipeline, read_json_object(folder / pipeline_file));
+  TROUPE_ASSIGN(const auto words, read_json_object(folder / words_file));
+  TROUPE_ASSIGN(const auto merges, read_tokenizer_file(folder / merges_file));
+  std::unordered_map<std::string, uint32_t> numbers;
+  for (const auto& [word, number] : words.items())
+    if (number.is_number_unsigned() && number.get<uint64_t>() < max_vocabulary)
+      numbers.emplace(word, number.get<uint32_t>());
+  if (const auto difference = difference_to_files(json_value_of(pipeline, "model"), numbers, merges))
+    return refused(folder / pipeline_file,
+                   *difference + ": wanted one tokenizer in a folder: remove the files of the other");
+  return {};
 }
 
 bool has_vocabulary(const fs::path& folder) {

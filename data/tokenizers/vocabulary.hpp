@@ -62,6 +62,10 @@ vocabulary byte_vocabulary();
 /// `.model` that SentencePiece cannot load, and folders of a `.model` or vocab.json that open_tokenizer() refuses.
 core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
 
+/// Refuses a folder whose tokenizer.json has other words or merges than the files of words and merges next to it, if
+/// they exist.
+core::result<void> check_words_beside(const std::filesystem::path& folder);
+
 /// True if read_vocabulary() would find a file to read in `folder`, which may also be a GGUF file.
 bool has_vocabulary(const std::filesystem::path& folder);
 

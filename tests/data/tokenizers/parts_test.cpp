@@ -34,8 +34,7 @@ void for_byte_pairs(auto&& each) {
   each(*tokenizer_of("gpt2"), std::string("gpt2"));
   for (const auto& [name, rules] : fixture()["pipelines"].items()) {
     const scratch_folder at;
-    const auto t =
-        std::move(*check_ok(data::open_tokenizer(at.write("tokenizer.json", pipeline_of(rules).dump()))));
+    const auto t = std::move(*check_ok(data::open_tokenizer(at.write("tokenizer.json", pipeline_of(rules).dump()))));
     each(*t, name);
   }
 }
@@ -63,10 +62,10 @@ BOOST_AUTO_TEST_CASE(every_string_of_the_fixture_has_the_same_tokens_in_parts_of
 BOOST_AUTO_TEST_CASE(random_texts_have_the_same_tokens_in_parts_of_any_size) {
   // Letters with marks that are composed with them or sorted, parts of Hangul, and what the patterns look at: blanks
   // before digits, line breaks, apostrophes.
-  const std::vector<std::string> pieces{"a",      "e",      "the",    " ",      "  ",     "\n",     "\r\n",    "\t",
-                                        "1",      "23",     "'s",     "'L",     "l",      "!",      ".",       "\u0301",
-                                        "\u0327", "\u00e9", "\u4e2d", "\u3002", "\uf900", "\u1100", "\u1161",  "\u11a8",
-                                        "\uac00", "\u3000", "\u00a0", "\u0663", "\u0915", "\u093c", "\U0001F600"};
+  const std::vector<std::string> pieces{
+      "a",      "e",      "the",    " ",      "  ",     "\n",     "\r\n",   "\t",     "1",         "23",     "'s",
+      "'L",     "l",      "!",      ".",      "\u0301", "\u0327", "\u00e9", "\u4e2d", "\u3002",    "\uf900", "\u1100",
+      "\u1161", "\u11a8", "\uac00", "\u3000", "\u00a0", "\u0663", "\u0915", "\u093c", "\U0001F600"};
   for_byte_pairs([&](data::tokenizer& t, const std::string& name) {
     std::mt19937_64 random(7);
     for (int i = 0; i < 400; ++i) {

@@ -1,0 +1,83 @@
+#include "data/tokenizers/added_finder.hpp"
+
+#include <algorithm>
+
+#include "core/utf8.hpp"
+#include "data/tokenizers/characters.hpp"
+
+namespace troupe::data {
+namespace {
+
+bool is_of(const character_set& set, std::string_view text, size_t at) {
+  return core::utf8_character(text.substr(at)) > 0 && set.has(core::utf8_code(text.substr(at)));
+}
+
+/// Returns where the blanks that end before byte `at` begin, not below `least`.
+size_t blanks_before(std::string_view text, size_t at, size_t least) {
+  while (at > least && is_of(white_space(), text, core::utf8_begin_before(text, at)))
+    at = core::utf8_begin_before(text, at);
+  return std::max(at, least);
+}
+
+size_t blanks_after(std::string_view text, size_t at) {
+  while (at < text.size() && is_of(white_space(), text, at)) at += core::utf8_character(text.substr(at));
+  return at;
+}
+
+}  // namespace
+
+added_finder::added_finder(std::vector<added_word> words) : words_(std::move(words)) {
+  std::erase_if(words_, [](const added_word& w) { return w.text.empty(); });
+  std::ranges::stable_sort(words_, [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
+  for (const auto& w : words_) {
+    begins_[static_cast<unsigned char>(w.text[0])] = true;
+    takes_left_ = takes_left_ || w.takes_left;
+  }
+}
+
+const added_word* added_finder::longest_at(std::string_view text, size_t at) const {
+  if (at >= text.size() || !begins_[static_cast<unsigned char>(text[at])]) return nullptr;
+  const auto rest = text.substr(at);
+  const auto found = std::ranges::find_if(words_, [&](const auto& w) { return rest.starts_with(w.text); });
+  return found == words_.end() ? nullptr : &*found;
+}
+
+std::vector<added_finder::place> added_finder::find(std::string_view text, bool is_end, size_t& known) const {
+  std::vector<place> out;
+  known = text.size();
+  if (words_.empty()) return out;
+  // A word that begins before `known`, and the character after it, lie in the text.
+  constexpr size_t longest_character = 4;
+  if (!is_end) known -= std::min(known, words_.front().text.size() + longest_character - 1);
+  size_t taken = 0;
+  for (size_t at = 0; at < known;) {
+    const auto* word = longest_at(text, at);
+    if (word == nullptr) {
+      ++at;
+      continue;
+    }
+    const size_t end = at + word->text.size();
+    const bool touches = (at > 0 && is_of(word_characters(), text, core::utf8_begin_before(text, at))) ||
+                         (end < text.size() && is_of(word_characters(), text, end));
+    if (word->is_single && touches) {
+      at = end;
+      continue;
+    }
+    const size_t begin = word->takes_left ? blanks_before(text, at, taken) : std::max(at, taken);
+    const size_t last = word->takes_right ? blanks_after(text, end) : end;
+    if (!is_end && last == text.size()) {  // more blanks may follow
+      known = at;
+      break;
+    }
+    out.push_back({begin, last, word->id});
+    taken = last;
+    at = std::max(end, last);
+  }
+  if (is_end) return out;
+  known = core::utf8_whole(text.substr(0, known));
+  if (takes_left_ && known > taken) known = blanks_before(text, known, taken);
+  known = std::max(known, taken);
+  return out;
+}
+
+}  // namespace troupe::data

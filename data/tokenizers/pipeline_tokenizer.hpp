@@ -1,0 +1,25 @@
+// The tokenizer of a tokenizer.json: added words are found, the text between them is normalized and cut into words, and
+// a model encodes the words. Owns the order of these steps and the division of long texts; each step has a source of
+// its own. Byte pairs with the patterns of text_rules.hpp are the task of byte_pair.hpp, which is faster.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/error.hpp"
+#include "data/tokenizers/tokenizer.hpp"
+
+namespace troupe::data {
+
+/// True if the tokenizer.json `keys` needs open_pipeline_tokenizer(): its texts are not prepared by rules of
+/// text_rules.hpp, or one of its folder's added words takes blanks, must stand alone, or is sought in normalized text.
+core::result<bool> needs_pipeline(const std::filesystem::path& path, const nlohmann::json& keys);
+
+/// Opens the tokenizer.json `path`, whose object is `keys`. `truncation` and `padding` are ignored. Post-processors are
+/// checked; documents get no token from them but the end of text (special_tokens.hpp). Refused: every step, model,
+/// decoder and key that is not known, with its name.
+core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::filesystem::path& path,
+                                                                 const nlohmann::json& keys);
+
+}  // namespace troupe::data

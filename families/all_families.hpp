@@ -20,9 +20,10 @@ extern const family olmo2;
 extern const family phi3;
 extern const family qwen2;
 extern const family qwen3;
+extern const family smollm3;
 
-inline constexpr std::array all{&gpt2,    &llama,  &mistral, &qwen2, &qwen3,   &olmo2,
-                                &granite, &gemma2, &gemma3,  &phi3,  &gpt_neox};
+inline constexpr std::array all{&gpt2,    &llama,  &mistral, &qwen2, &qwen3,    &olmo2,
+                                &granite, &gemma2, &gemma3,  &phi3,  &gpt_neox, &smollm3};
 
 /// Returns the family with this `model_type` in config.json; null if there is none.
 const family* find(std::string_view model_type);

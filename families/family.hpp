@@ -85,6 +85,11 @@ struct config_keys {
   number_key rotary_share = {.usual = 1};  ///< key of the part of a head's elements that are rotated
   /// Positions before scaling if config.json has no key original_max_position_embeddings; 0: by the scaling itself.
   uint32_t original_positions = 0;
+  /// Key of a list with 1 for each layer with rotary positions and 0 for each without; without the list, every n-th
+  /// layer has none, with n from the other key. Layers without positions have the window if the model has one. No key:
+  /// all layers have positions.
+  std::string_view rotated_layers = {};
+  size_key unrotated_every = {};
   std::span<const std::string_view> longrope_names = {};  ///< other names of the scaling longrope in older files
   number_key embedding_dropout = {}, attention_dropout = {}, residual_dropout = {};
   std::span<const fixed_flag> fixed = {};

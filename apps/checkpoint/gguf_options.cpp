@@ -121,6 +121,9 @@ core::result<void> check_layers(const models::model_spec& spec) {
   const uint32_t every = keys.full_every.usual;
   for (uint32_t b = 0; spec.family->gguf.stores_window && b < spec.layers; ++b)
     if ((spec.attention_in(b).window > 0) != ((b + 1) % every != 0)) return refused("layer_types");
+  for (uint32_t b = 0; !keys.rotated_layers.empty() && b < spec.layers; ++b)
+    if ((spec.rotation_in(b) == models::rotation::none) != ((b + 1) % keys.unrotated_every.usual == 0))
+      return refused(keys.rotated_layers);
   if (!keys.local_rotary_base.name.empty() &&
       spec.local_rope != models::rotary_positions{.theta = keys.local_rotary_base.usual})
     return refused(keys.local_rotary_base.name);

@@ -92,6 +92,9 @@ std::vector<family_key> keys_of(const families::family& f) {
   flag(k.window_switch, "Attend to a window of tokens.");
   add({k.full_layers.name, integer, yaml_of(k.full_layers.usual), "First layers without a window.",
        [](key_info& r) { r.at_least(0).at_most(most_size); }});
+  add({k.rotated_layers, integers, "none",
+       "1 for each layer with rotary positions, 0 for each without; none: by the interval."});
+  size(k.unrotated_every, "Number n: every n-th layer has no rotary positions.", 4096);
   size(k.full_every, "Number n: every n-th layer has no window.", 4096);
   size(k.inner, k.inner.usual > 0 ? "Width inside the MLP." : "Width inside the MLP; none: 4 x the residual stream's.");
   add({k.activation, text, std::string(k.usual_activation), "The MLP's non-linearity."});

@@ -78,9 +78,12 @@ class model_comparison {
     number(keys.heads.name, theirs_.heads, ours_.heads);
     number(keys.kv_heads.name, theirs_.kv_heads, ours_.kv_heads);
     number(keys.head_width.name, theirs_.head_width, ours_.head_width);
-    for (uint32_t b = 0; b < std::min(theirs_.layers, ours_.layers); ++b)
+    for (uint32_t b = 0; b < std::min(theirs_.layers, ours_.layers); ++b) {
       number(keys.window.name, static_cast<double>(theirs_.attention_in(b).window),
              static_cast<double>(ours_.attention_in(b).window));
+      number(keys.rotated_layers, theirs_.rotation_in(b) != models::rotation::none,
+             ours_.rotation_in(b) != models::rotation::none);
+    }
     const auto their_scores = theirs_.attention_in(0), our_scores = ours_.attention_in(0);
     number(keys.attention_scale.name, their_scores.scale, our_scores.scale);
     number(keys.score_width.name, their_scores.scale, our_scores.scale);

@@ -374,6 +374,21 @@ uint32_t read_head_width(key_reader& keys, const families::config_keys& k, const
   return spec.width / spec.heads;
 }
 
+/// Reads which layers have rotary positions.
+void read_rotations(key_reader& keys, const families::config_keys& k, model_spec& spec) {
+  if (k.rotated_layers.empty()) return;
+  const uint32_t every = read_size(keys, k.unrotated_every, layers_max);
+  const json* list = keys.find(k.rotated_layers);
+  const auto is_flag = [](const json& x) {
+    return x.is_number_integer() && (x.get<int64_t>() == 0 || x.get<int64_t>() == 1);
+  };
+  if (list != nullptr && (!list->is_array() || list->size() < spec.layers || !std::ranges::all_of(*list, is_flag)))
+    return keys.refuse(k.rotated_layers, fmt::format("a list of 0 or 1 for each of {} layers", spec.layers), *list);
+  spec.rotations.resize(spec.layers, rotation::usual);
+  for (uint32_t l = 0; l < spec.layers; ++l)
+    if (list == nullptr ? (l + 1) % every == 0 : (*list)[l] == 0) spec.rotations[l] = rotation::none;
+}
+
 /// Returns which layers have the model's window of attention, from the list `kinds` of each layer's kind of attention;
 /// without a list those that `has_usually` names. Reports an error for another list than one entry for each layer, or
 /// one that names a window in a model without it.
@@ -410,8 +425,10 @@ void read_window(key_reader& keys, const families::config_keys& k, model_spec& s
       k.full_layers.name.empty() ? 0 : keys.size(k.full_layers.name, k.full_layers.usual, positions_max, /*least=*/0);
   const uint32_t every = read_size(keys, k.full_every, layers_max);
   const bool exists = is_on && window > 0 && !keys.is_null(k.window.name);
-  const auto has = layers_with_window(keys, keys.find("layer_types"), spec.layers, exists,
-                                      [&](uint32_t l) { return l >= full && (every == 0 || (l + 1) % every != 0); });
+  const auto has = layers_with_window(keys, keys.find("layer_types"), spec.layers, exists, [&](uint32_t l) {
+    if (!k.rotated_layers.empty()) return spec.rotation_in(l) == rotation::none;
+    return l >= full && (every == 0 || (l + 1) % every != 0);
+  });
   if (!exists) return;
   spec.attention.resize(spec.layers);
   for (uint32_t l = 0; l < spec.layers; ++l)
@@ -512,6 +529,7 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.residual_dropout = read_dropout(keys, k.residual_dropout);
   for (const auto& flag : k.fixed) keys.only(flag.name, flag.value);
   if (f.is_rotary()) read_rotary(keys, k, spec);
+  read_rotations(keys, k, spec);
   read_window(keys, k, spec);
   read_scores(keys, k, spec);
   spec.head_width = read_head_width(keys, k, spec);

@@ -45,6 +45,8 @@ const std::vector<family_job> jobs = {
               ", num_key_value_heads: 2, head_dim: 8, partial_rotary_factor: 0.5, sliding_window: 6, "
               "resid_pdrop: 0.1")},
     {model_of("gpt_neox", ", rotary_pct: 0.5, hidden_dropout: 0.1")},
+    {model_of("smollm3",
+              ", num_key_value_heads: 2, no_rope_layers: [1, 0, 1], use_sliding_window: true, sliding_window: 6")},
     {model_of("gpt_neox", ", use_parallel_residual: false, attention_bias: false, tie_word_embeddings: true")},
 };
 

@@ -15,9 +15,11 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
-                          GPTNeoXConfig, GPTNeoXForCausalLM, GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,
+                          GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, GraniteConfig, GraniteForCausalLM,
+                          LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config,
+                          Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
 
 ROWS, COLUMNS, VOCABULARY = 2, 12, 48
 
@@ -30,6 +32,7 @@ TINY = LLAMA | dict(hidden_size=16, intermediate_size=16, vocab_size=20)
 ONE_LAYER = TINY | dict(num_hidden_layers=1)
 PHI = ONE_LAYER | dict(pad_token_id=None)
 NEOX = ONE_LAYER | dict(num_attention_heads=2, pad_token_id=None)
+SMOL = TINY | dict(intermediate_size=12, num_key_value_heads=2, pad_token_id=None)
 GEMMA = TINY | dict(num_attention_heads=2, num_key_value_heads=1, head_dim=6, sliding_window=5, pad_token_id=None)
 
 
@@ -95,6 +98,10 @@ MODELS = {
         rope_type="default", rope_theta=100.0, partial_rotary_factor=0.5))),
     "gpt_neox_sequential": (GPTNeoXForCausalLM, GPTNeoXConfig(**NEOX, use_parallel_residual=False, rotary_pct=1.0,
                                                               tie_word_embeddings=True, attention_bias=False)),
+    "smollm3": (SmolLM3ForCausalLM, SmolLM3Config(**SMOL, no_rope_layer_interval=2, use_sliding_window=True,
+                                                  sliding_window=5)),
+    "smollm3_untied": (SmolLM3ForCausalLM, SmolLM3Config(**SMOL, no_rope_layers=[0, 1], tie_word_embeddings=False,
+                                                         attention_bias=True)),
 }
 
 

@@ -93,7 +93,9 @@ constexpr const char* names[] = {"gpt2",
                                  "phi3",
                                  "phi3_longrope",
                                  "gpt_neox",
-                                 "gpt_neox_sequential"};
+                                 "gpt_neox_sequential",
+                                 "smollm3",
+                                 "smollm3_untied"};
 
 void check_gradients(const std::string& name, const std::string& file = "expected.safetensors") {
   peer_model m(name, core::dtype::f32, file);

@@ -73,19 +73,13 @@ std::vector<std::string> tokenizer_names(const fs::path& place) {
   return out;
 }
 
-/// True if `place` is a GGUF file with a vocabulary, from which a tokenizer's files are made.
-bool has_made_files(const fs::path& place) {
-  const auto file = data::tokenizer_file_at(place);
-  return !file.empty() && data::has_words_in(file);
-}
-
 /// Copies the tokenizer's files from the first folder of `places` that has one of them, so that files of two tokenizers
 /// are never mixed. A GGUF file among the places is read as a folder; if its vocabulary cannot be written, `reason`
 /// gets the cause, and the places after it are searched. Returns that folder or file; an empty path if there is none.
 core::result<fs::path> copy_tokenizer(std::span<const fs::path> places, const fs::path& to, std::string& reason) {
   for (const auto& place : places) {
     bool any = false;
-    if (has_made_files(place)) {
+    if (data::is_gguf_with_words(place)) {
       const auto made = data::made_files(place);
       if (!made) {
         reason = made.error().text;
@@ -126,7 +120,7 @@ core::result<void> copy_templates(const fs::path& from, const fs::path& to) {
 core::result<void> copy_generation(std::span<const fs::path> places, const fs::path& to) {
   for (const auto& place : places) {
     if (place.empty()) continue;
-    if (has_made_files(place)) {
+    if (data::is_gguf_with_words(place)) {
       const auto made = data::made_files(place);
       if (!made) continue;
       const auto file = std::ranges::find(*made, generation_file, &data::made_file::name);
@@ -243,7 +237,7 @@ core::result<std::string> copy_all(std::span<const fs::path> places, const nlohm
 /// vocabulary, that file.
 void add_places(const config::job_config& run, std::vector<fs::path>& to) {
   const auto& tokenizer = run.data.tokenizer_path;
-  if (!tokenizer.empty()) to.push_back(has_made_files(tokenizer) ? tokenizer : models::folder_of(tokenizer));
+  if (!tokenizer.empty()) to.push_back(data::is_gguf_with_words(tokenizer) ? tokenizer : models::folder_of(tokenizer));
   if (!run.model.path.empty()) to.push_back(models::folder_of(run.model.path));
 }
 
@@ -252,7 +246,8 @@ void add_places(const config::job_config& run, std::vector<fs::path>& to) {
 core::result<std::string> copy_companions(const formats::tensor_source& from, const std::string& config,
                                           const fs::path& to) {
   std::vector<fs::path> places;
-  if (!from.files.empty() && has_made_files(from.files.front().path)) places.push_back(from.files.front().path);
+  if (!from.files.empty() && data::is_gguf_with_words(from.files.front().path))
+    places.push_back(from.files.front().path);
   places.push_back(models::folder_of(from.folder));
   if (const auto run = own_configuration(from)) add_places(*run, places);
   if (!from.run.model.empty() && !from.run.model.starts_with('{')) places.emplace_back(from.run.model);

@@ -121,8 +121,9 @@ void add_data_keys(key_rows& t) {
       .by_hand(tokenizer_field())
       .tells<&job::data, &data::tokenizer_given>()
       .means(
-          "How text becomes tokens: `bytes` (every byte is one), the path of a SentencePiece .model, or of a folder "
-          "with "
+          "How text becomes tokens: `bytes` (every byte is one), the path of a SentencePiece .model, of a GGUF file, "
+          "of "
+          "a list of words (.tiktoken, tekken.json), or of a folder with "
           "tokenizer.model or with vocab.json and merges.txt as GPT-2 has them. `bytes` are for a model with at most "
           "256 "
           "words; `bytes-as-ids` feeds them to a larger vocabulary, too.");

@@ -1,13 +1,20 @@
 #include "data/tokenizers/made_files.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "core/source_file.hpp"
 #include "data/tokenizers/gguf_tokenizer.hpp"
+#include "data/tokenizers/ranked_words.hpp"
+#include "data/tokenizers/tekken_file.hpp"
+#include "data/tokenizers/tiktoken_file.hpp"
+#include "data/tokenizers/tokenizer_folder.hpp"
 #include "formats/gguf/header.hpp"
 
 namespace troupe::data {
@@ -21,6 +28,9 @@ constexpr const char* configuration_name = "tokenizer_config.json";
 constexpr const char* generation_name = "generation_config.json";
 constexpr const char* pieces_name = "tokenizer.model";
 
+/// Kind of a file that contains a whole tokenizer.
+enum class file_kind : uint8_t { none, gguf, tiktoken, tekken };
+
 bool is_gguf(const fs::path& file) {
   const auto opened = core::source_file::open(file);
   std::array<std::byte, formats::gguf_magic.size()> begin{};
@@ -29,14 +39,68 @@ bool is_gguf(const fs::path& file) {
 
 std::string text_of_json(const json& j) { return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
 
+file_kind kind_of_file(const fs::path& file) {
+  std::error_code e;
+  if (!fs::is_regular_file(file, e)) return file_kind::none;
+  const auto name = file.filename().string();
+  if (name.ends_with(".json")) return name.starts_with("tekken") ? file_kind::tekken : file_kind::none;
+  if (name.ends_with(".tiktoken")) return file_kind::tiktoken;
+  if (name == pieces_name && is_tiktoken_list(file)) return file_kind::tiktoken;
+  return is_gguf(file) ? file_kind::gguf : file_kind::none;
+}
+
+/// Returns the only file of `folder` that contains a whole tokenizer and is no GGUF file; empty if there is none, or
+/// several.
+fs::path only_file_in(const fs::path& folder) {
+  fs::path out;
+  std::error_code e;
+  for (fs::directory_iterator at(folder, e), end; !e && at != end; at.increment(e)) {
+    const auto name = at->path().filename().string();
+    if (name != pieces_name && name != "tekken.json" && !name.ends_with(".tiktoken")) continue;
+    if (kind_of_file(at->path()) == file_kind::none) continue;
+    if (!out.empty()) return {};
+    out = at->path();
+  }
+  return out;
+}
+
+/// Returns the made file `name` for a list of words, which states no more than its words.
+core::result<json> made_for_list(file_kind kind, const fs::path& file, const fs::path& name) {
+  if (name == pipeline_name) {
+    if (kind == file_kind::tekken) return tekken_pipeline(file);
+    TROUPE_ASSIGN(const auto words, read_tiktoken(file));
+    auto made = pipeline_of(words);
+    if (!made) return fail(made.error().in(fmt::format("'{}'", file.string())));
+    return made;
+  }
+  if (name != configuration_name) return read_json_if_there(file.parent_path() / name);
+  auto keys = kind == file_kind::tekken ? tekken_configuration(file) : tiktoken_configuration(file);
+  const auto chat = file.parent_path() / "chat_template.jinja";
+  std::error_code e;
+  if (!keys || keys->contains("chat_template") || !fs::exists(chat, e)) return keys;
+  TROUPE_ASSIGN(auto text, read_tokenizer_file(chat));
+  (*keys)["chat_template"] = std::move(text);
+  return keys;
+}
+
 }  // namespace
 
 fs::path tokenizer_file_at(const fs::path& path) {
   std::error_code e;
-  return fs::is_regular_file(path, e) && is_gguf(path) ? path : fs::path();
+  if (!fs::is_directory(path, e)) return kind_of_file(path) == file_kind::none ? fs::path() : path;
+  if (fs::exists(path / pipeline_name, e) || fs::exists(path / "vocab.json", e)) return {};
+  return only_file_in(path);
+}
+
+bool is_gguf_with_words(const fs::path& path) { return kind_of_file(path) == file_kind::gguf && has_words_in(path); }
+
+bool has_piece_model(const fs::path& folder) {
+  std::error_code e;
+  return fs::exists(folder / pieces_name, e) && kind_of_file(folder / pieces_name) != file_kind::tiktoken;
 }
 
 bool has_words_in(const fs::path& file) {
+  if (kind_of_file(file) != file_kind::gguf) return true;
   const auto opened = core::source_file::open(file);
   if (!opened) return false;
   const auto header = formats::read_gguf_header(*opened);
@@ -44,15 +108,17 @@ bool has_words_in(const fs::path& file) {
 }
 
 core::result<fs::path> made_vocabulary_in(const fs::path& file) {
+  if (kind_of_file(file) != file_kind::gguf) return file / pipeline_name;
   TROUPE_ASSIGN(const auto made, gguf_tokenizer::read(file));
   if (made.has_bytes()) return fs::path();
   return file / (made.has_pieces() ? pieces_name : pipeline_name);
 }
 
 core::result<json> made_json(const fs::path& path) {
-  const auto file = tokenizer_file_at(path.parent_path());
-  if (file.empty()) return json();
-  const auto name = path.filename();
+  const auto file = path.parent_path(), name = path.filename();
+  const auto kind = kind_of_file(file);
+  if (kind == file_kind::none) return json();
+  if (kind != file_kind::gguf) return made_for_list(kind, file, name);
   if (name != pipeline_name && name != configuration_name && name != generation_name) return json();
   TROUPE_ASSIGN(const auto made, gguf_tokenizer::read(file));
   if (name == configuration_name) return made.configuration();
@@ -61,8 +127,8 @@ core::result<json> made_json(const fs::path& path) {
 }
 
 core::result<std::optional<std::string>> made_bytes(const fs::path& path) {
-  const auto file = path.filename() == pieces_name ? tokenizer_file_at(path.parent_path()) : fs::path();
-  if (file.empty()) return std::nullopt;
+  const auto file = path.parent_path();
+  if (path.filename() != pieces_name || kind_of_file(file) != file_kind::gguf) return std::nullopt;
   TROUPE_ASSIGN(const auto made, gguf_tokenizer::read(file));
   if (!made.has_pieces()) return std::nullopt;
   return made.piece_model();

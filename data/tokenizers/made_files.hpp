@@ -13,9 +13,16 @@
 
 namespace troupe::data {
 
-/// Returns the file that contains the whole tokenizer at `path`: the file `path` itself. Empty if `path` is anything
-/// else.
+/// Returns the file that contains the whole tokenizer at `path`: the file `path` itself (a GGUF file, a list of
+/// tiktoken, Mistral's tekken.json), or such a file but no GGUF file in the folder `path`, if that has no tokenizer of
+/// another kind. Empty if `path` is anything else.
 std::filesystem::path tokenizer_file_at(const std::filesystem::path& path);
+
+/// True if `path` is a GGUF file with a vocabulary.
+bool is_gguf_with_words(const std::filesystem::path& path);
+
+/// True if `folder` has a tokenizer.model that is a model of SentencePiece, not a list of tiktoken.
+bool has_piece_model(const std::filesystem::path& folder);
 
 /// True if `file`, which tokenizer_file_at() returned, has a vocabulary; a GGUF file may have none.
 bool has_words_in(const std::filesystem::path& file);
@@ -26,7 +33,8 @@ bool has_words_in(const std::filesystem::path& file);
 core::result<std::filesystem::path> made_vocabulary_in(const std::filesystem::path& file);
 
 /// Returns the JSON object of the made file `path`, such as FILE/tokenizer.json; null if `path` is not below such a
-/// FILE, or FILE says nothing that this file would have.
+/// FILE, or FILE says nothing that this file would have. Other files than tokenizer.json of lists of words (tiktoken's,
+/// Mistral's) are those next to FILE.
 core::result<nlohmann::json> made_json(const std::filesystem::path& path);
 
 /// Returns the bytes of the made file `path` that is not JSON, FILE/tokenizer.model; nullopt if `path` is not below a

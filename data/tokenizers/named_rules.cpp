@@ -12,6 +12,7 @@
 #include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/text_rules.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
+#include "data/tokenizers/word_expressions.hpp"
 
 namespace troupe::data {
 namespace {
@@ -34,19 +35,6 @@ struct named_row {
   bool composes = false;           ///< the normalizer is NFC
   bool takes_whole_words = false;  ///< ignore_merges
 };
-
-constexpr std::string_view llama_3_words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view qwen_2_words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view gpt_4o_words =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view tekken_words =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 /// The expressions that cut::in_steps applies, each to the parts that the one before has left.
 constexpr std::array<std::string_view, 4> steps{
@@ -193,8 +181,9 @@ core::result<std::string> name_of_rules(const fs::path& path, const json& pipeli
 
 core::result<std::string> rules_name_at(const fs::path& place) {
   std::error_code e;
-  const bool is_folder = fs::is_directory(place, e) || !tokenizer_file_at(place).empty();
-  const auto folder = is_folder ? place : place.parent_path();
+  const auto file = tokenizer_file_at(place);
+  const bool is_folder = fs::is_directory(place, e) || !file.empty();
+  const auto folder = !file.empty() ? file : is_folder ? place : place.parent_path();
   const bool is_pipeline = !is_folder && place.extension() == ".json" && place.filename() != "vocab.json";
   const auto path = is_pipeline ? place : folder / "tokenizer.json";
   TROUPE_ASSIGN(const auto pipeline, read_json_if_there(path));

@@ -10,6 +10,7 @@
 #include "core/utf8.hpp"
 #include "data/tokenizers/characters.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
+#include "data/tokenizers/word_expressions.hpp"
 
 namespace troupe::data {
 namespace {
@@ -25,14 +26,14 @@ struct pattern_row {
 
 // GPT-2's pattern is that of the encoder of "Language models are unsupervised multitask learners" (Radford et al.
 // 2019). SmolLM's files cut digits before GPT-2's pattern is applied, so that white space before a digit is one word.
-constexpr std::array<pattern_row, 4> patterns{{
+constexpr std::array<pattern_row, 6> patterns{{
     {word_pattern::gpt2, "gpt-2", false, R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {word_pattern::smollm, "smollm", false,
      R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+)"},
-    {word_pattern::llama3, "llama-bpe", true,
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
-    {word_pattern::qwen2, "qwen2", true,
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {word_pattern::llama3, "llama-bpe", true, llama_3_words},
+    {word_pattern::qwen2, "qwen2", true, qwen_2_words},
+    {word_pattern::gpt4o, "gpt-4o", true, gpt_4o_words},
+    {word_pattern::tekken, "tekken", true, tekken_words},
 }};
 
 const pattern_row& row_of(word_pattern pattern) { return *std::ranges::find(patterns, pattern, &pattern_row::pattern); }
@@ -126,10 +127,10 @@ core::result<text_rules> text_rules_of(const std::filesystem::path& path, const 
     const auto shown = [](const json& j) {
       return j.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200);
     };
-    return core::refused(
-        fmt::format("'{}': {}: wanted {}, got {}", path.string(), pattern ? "normalizer" : "pre_tokenizer",
-                    pattern ? "none, or NFC" : "the way in which GPT-2, SmolLM, Llama 3 or Qwen2 cut words",
-                    shown(pattern ? normalizer : cutter)));
+    return core::refused(fmt::format(
+        "'{}': {}: wanted {}, got {}", path.string(), pattern ? "normalizer" : "pre_tokenizer",
+        pattern ? "none, or NFC" : "the way in which GPT-2, SmolLM, Llama 3, Qwen2, GPT-4o or Mistral cut words",
+        shown(pattern ? normalizer : cutter)));
   }
   out.words = *pattern;
   out.takes_whole_words = json_flag_of(json_value_of(pipeline, "model"), "ignore_merges", false);

@@ -20,6 +20,8 @@ enum class word_pattern : uint8_t {
   smollm,  ///< GPT-2's, and each digit is a word
   llama3,  ///< words take one sign before them, up to three digits are a word, line breaks end a word
   qwen2,   ///< Llama 3's, and each digit is a word
+  gpt4o,   ///< Llama 3's with marks, contractions and changes from small to capital letters inside words
+  tekken,  ///< GPT-4o's without contractions, and each digit is a word
 };
 
 struct text_rules {
@@ -32,7 +34,7 @@ struct text_rules {
   bool operator==(const text_rules&) const = default;
 };
 
-/// Returns llama.cpp's name for the pattern: gpt-2, smollm, llama-bpe or qwen2.
+/// Returns llama.cpp's name for the pattern: gpt-2, smollm, llama-bpe, qwen2, gpt-4o or tekken.
 std::string_view name_of(word_pattern pattern);
 /// Returns the pattern that llama.cpp calls `name`; nullopt if Troupe does not know it.
 std::optional<word_pattern> word_pattern_named(std::string_view name);

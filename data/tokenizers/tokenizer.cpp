@@ -91,8 +91,9 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
   if (!fs::exists(status))
     return fail(error_kind::bad_input,
                 fmt::format("cannot read the tokenizer '{}': No such file or directory", path.string()));
+  if (const auto file = tokenizer_file_at(path); !file.empty()) return open_made(file);
   if (fs::is_directory(status)) {
-    if (fs::exists(path / "tokenizer.model", ec) && !fs::exists(path / "vocab.json", ec))
+    if (has_piece_model(path) && !fs::exists(path / "vocab.json", ec))
       return open_sentencepiece(path / "tokenizer.model");
     if (fs::exists(path / "tokenizer.json", ec) && !fs::exists(path / "vocab.json", ec))
       return open_pipeline(path / "tokenizer.json");
@@ -108,7 +109,6 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
     TROUPE_TRY(check_words_beside(path));
     return open_pipeline_tokenizer(path / "tokenizer.json", keys);
   }
-  if (const auto file = tokenizer_file_at(path); !file.empty()) return open_made(file);
   if (path.filename() == "vocab.json") return open_byte_pair(path, path.parent_path() / "merges.txt");
   if (path.filename() == "tokenizer.json") return open_pipeline(path);
   if (path.extension() == ".model") return open_sentencepiece(path);

@@ -238,7 +238,7 @@ core::result<vocabulary> read_vocabulary(const fs::path& path) {
     if (path.filename() == words_file) return read_words(path.parent_path());
     if (path.extension() == ".json") return read_pipeline(path);
   } else {
-    if (fs::exists(path / pieces_file, e) && !has_words(path)) return read_pieces(path / pieces_file);
+    if (has_piece_model(path) && !has_words(path)) return read_pieces(path / pieces_file);
     if (fs::exists(path / pipeline_file, e)) {
       TROUPE_TRY(check_words_beside(path));
       return read_pipeline(path / pipeline_file);

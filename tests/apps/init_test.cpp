@@ -340,7 +340,9 @@ BOOST_AUTO_TEST_CASE(a_trained_models_tokenizer_is_used_with_a_rate_and_a_length
   fs::remove(at.folder / "tune.yaml");
   const auto other = check_exit(2, begin({}));
   BOOST_TEST(has(other.err, "the model's tokenizer cannot be read: "), other.err);
-  BOOST_TEST(has(other.err, "pre_tokenizer: wanted the way in which GPT-2, SmolLM, Llama 3 or Qwen2 cut words"), other.err);
+  BOOST_TEST(has(other.err,
+                 "pre_tokenizer: wanted the way in which GPT-2, SmolLM, Llama 3, Qwen2, GPT-4o or Mistral cut words"),
+             other.err);
   const auto unknown = check_exit(2, of_tokens(gpt2));
   BOOST_TEST(has(unknown.err, "the tokens of tokens.bin cannot be compared with it"), unknown.err);
   BOOST_TEST(!fs::exists(at.folder / "tune.yaml"));

@@ -1,5 +1,6 @@
 // Defines an entry point of libFuzzer for folders of tokenizers: each is accepted or refused, and an accepted one
 // encodes and decodes any text.
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <iterator>
@@ -18,22 +19,29 @@ namespace {
 using namespace troupe;
 using namespace troupe::tests;
 
-constexpr std::array names{"vocab.json", "merges.txt", "tokenizer.json", "t.model", "t.bin.json"};
-constexpr std::array seeds{"0_vocab", "1_merges", "2_pipeline", "3_pieces", "4_tokens"};
+constexpr std::array names{"vocab.json", "merges.txt", "tokenizer.json", "t.model",
+                           "t.bin.json", "t.gguf",     "tekken.json",    "qwen.tiktoken"};
+constexpr std::array seeds{"0_vocab", "1_merges", "2_pipeline", "3_pieces", "4_tokens", "5_gguf", "6_tekken", "7_list"};
+/// Names of the files that are a whole tokenizer by themselves.
+constexpr std::array whole_files{"t.model", "t.gguf", "tekken.json", "qwen.tiktoken"};
+
+bool is_whole(std::string_view name) { return std::ranges::find(whole_files, name) != whole_files.end(); }
 
 /// Returns the valid files of the corpus, without the byte that selects one.
 const std::array<std::string, names.size()>& sound_files() {
   static const auto files = [] {
     std::array<std::string, names.size()> out;
     for (size_t i = 0; i < out.size(); ++i) {
-      std::ifstream in(std::string((std::string(troupe::places::source_dir) + "/tests/fuzz/corpus/tokenizer/")) + seeds[i], std::ios::binary);
+      std::ifstream in(
+          std::string((std::string(troupe::places::source_dir) + "/tests/fuzz/corpus/tokenizer/")) + seeds[i],
+          std::ios::binary);
       out[i].assign(std::istreambuf_iterator<char>(in), {});
       wanted(!out[i].empty());
       out[i].erase(0, 1);
       written(names[i], std::as_bytes(std::span(out[i])));
     }
     wanted(data::open_tokenizer(fuzz_folder()).has_value());
-    wanted(data::open_tokenizer(fuzz_folder() / "t.model").has_value());
+    for (const char* name : whole_files) wanted(data::open_tokenizer(fuzz_folder() / name).has_value());
     return out;
   }();
   return files;
@@ -60,9 +68,9 @@ void fuzz_tokenizer(bytes input) {
     (void)data::read_token_file(fuzz_folder() / "t.bin", 6);
     return;
   }
-  for (const auto& place : {fuzz_folder(), fuzz_folder() / "t.model", fuzz_folder() / "vocab.json"})
+  for (const auto& place : {fuzz_folder(), fuzz_folder() / "vocab.json", fuzz_folder() / name})
     if (const auto v = data::read_vocabulary(place)) wanted(v->entries.size() <= data::max_vocabulary);
-  auto opened = data::open_tokenizer(name == "t.model" ? fuzz_folder() / name : fuzz_folder());
+  auto opened = data::open_tokenizer(is_whole(name) ? fuzz_folder() / name : fuzz_folder());
   if (!opened) return;
   std::vector<uint32_t> ids;
   if (!(*opened)->encode(text, ids)) return;

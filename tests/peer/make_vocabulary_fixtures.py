@@ -5,6 +5,7 @@ committed."""
 import base64
 import json
 import pathlib
+import unicodedata
 
 import gguf
 import tiktoken
@@ -106,8 +107,10 @@ def main():
         (OUT / folder).mkdir(exist_ok=True)
     (OUT / "llama3" / "tokenizer.model").write_text(lines)
     (OUT / "llama3" / "params.json").write_text(json.dumps({"dim": 32, "vocab_size": len(ranks) + 256}) + "\n")
+    (OUT / "qwen" / "qwen.tiktoken").write_text(lines)
     special = {"<|begin_of_text|>": len(ranks), "<|end_of_text|>": len(ranks) + 1}
     llama3 = tiktoken.Encoding("llama3", pat_str=LLAMA_3, mergeable_ranks=ranks, special_tokens=special)
+    qwen = tiktoken.Encoding("qwen", pat_str=LLAMA_3.replace("{1,3}", ""), mergeable_ranks=ranks, special_tokens={})
     cl100k = tiktoken.Encoding("cl100k", pat_str=CL100K, mergeable_ranks=ranks, special_tokens=special)
     tekken = {"config": {"pattern": TEKKEN, "num_vocab_tokens": len(ranks), "default_vocab_size": len(ranks) + 20 - 5,
                          "default_num_special_tokens": 20, "version": "v3"},
@@ -116,6 +119,7 @@ def main():
     (OUT / "tekken.json").write_text(json.dumps(tekken) + "\n")
     mistral = Tekkenizer.from_file(OUT / "tekken.json")
     found = {"llama3": {i: llama3.encode_ordinary(t) for i, t in texts.items()},
+             "qwen": {i: qwen.encode_ordinary(unicodedata.normalize("NFC", t)) for i, t in texts.items()},
              "tekken": {i: mistral.encode(t, bos=False, eos=False) for i, t in texts.items()},
              "tekken_begin": mistral.bos_id, "tekken_end": mistral.eos_id, "tekken_words": mistral.n_words}
     assert found["llama3"] == {i: cl100k.encode_ordinary(t) for i, t in texts.items()}

@@ -232,8 +232,9 @@ BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
                      "SentencePiece tokenizer.model in it");
   at.write("wordpiece/vocab.txt", "[PAD]");
   check_no_tokenizer(at / "wordpiece", ", got vocab.txt of WordPiece");
-  at.write("qwen/qwen.tiktoken", "IQ== 0");
-  check_no_tokenizer(at / "qwen", ", got qwen.tiktoken of tiktoken");
+  at.write("lists/a.tiktoken", "IQ== 0");
+  at.write("lists/b.tiktoken", "IQ== 0");
+  check_no_tokenizer(at / "lists", ".tiktoken of tiktoken");
   at.write("v/vocab.json", "{\n\"a\": 0,\n\"b\": \"one\"}");
   at.write("v/merges.txt", "");
   check_no_tokenizer(at / "v", "vocab.json:3: the word 'b': wanted a number from 0 to");
@@ -286,8 +287,9 @@ BOOST_AUTO_TEST_CASE(a_family_that_cuts_or_normalises_text_in_another_way_is_ref
        {"null", R"({"type": "Sequence", "pretokenizers": []})", R"({"type": "ByteLevel", "add_prefix_space": true})",
         R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})"}) {
     at.write("v/tokenizer.json", std::string(R"({"pre_tokenizer": )") + other + "}");
-    check_no_tokenizer(at / "v",
-                       "tokenizer.json': pre_tokenizer: wanted the way in which GPT-2, SmolLM, Llama 3 or Qwen2");
+    check_no_tokenizer(
+        at / "v",
+        "tokenizer.json': pre_tokenizer: wanted the way in which GPT-2, SmolLM, Llama 3, Qwen2, GPT-4o or Mistral");
   }
   at.write("v/tokenizer.json", "{\"pre");
   check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object");

@@ -1,0 +1,36 @@
+// Reads bytes that a file writes as base64 (RFC 4648), as tiktoken's lists and Mistral's tekken.json write their words.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace troupe::data {
+
+/// Returns the bytes; nullopt for a text that is not base64 with its padding.
+inline std::optional<std::string> from_base64(std::string_view text) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  if (text.size() % 4 != 0) return std::nullopt;
+  size_t padding = 0;
+  while (padding < 2 && text.ends_with('=')) {
+    text.remove_suffix(1);
+    ++padding;
+  }
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string out;
+  uint32_t held = 0;
+  unsigned bits = 0;
+  for (const char c : text) {
+    const size_t value = digits.find(c);
+    if (value == digits.npos) return std::nullopt;
+    held = (held << 6 | static_cast<uint32_t>(value)) & 0xFFFFU;
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    out.push_back(static_cast<char>(held >> bits & 0xFFU));
+  }
+  return out;
+}
+
+}  // namespace troupe::data

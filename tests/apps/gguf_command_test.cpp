@@ -142,6 +142,26 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_lies_beside_the_weights_or_is_named) {
   BOOST_TEST((keys->metadata.find("tokenizer.ggml.tokens")->texts == tokens->texts));
 }
 
+BOOST_AUTO_TEST_CASE(a_job_from_a_file_and_tokens_use_its_vocabulary) {
+  const whole_model m;
+  m.check_well({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"});
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "the quick brown fox\n";
+  m.folder.write("corpus.txt", text);
+  const auto troupe_in_folder = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), troupe::places::troupe_binary);
+    return check_exit(0, run(arguments, m.folder.path()));
+  };
+  troupe_in_folder({"init", "job.yaml", "--from", "m.gguf", "--text", "corpus.txt", "--steps", "1"});
+  const auto job = scratch_folder::read(m.folder / "job.yaml");
+  const auto at = job.find("tokenizer:");
+  BOOST_TEST_REQUIRE(at != std::string::npos, job);
+  BOOST_TEST(job.substr(at, job.find('\n', at) - at).find("m.gguf") != std::string::npos, job);
+  troupe_in_folder({"data", "tokenize", "corpus.txt", "--tokenizer", "m.gguf", "--output", "corpus.bin"});
+  const auto tokens = scratch_folder::read(m.folder / "corpus.bin.json");
+  BOOST_TEST(tokens.find("\"bytes\"") != std::string::npos, tokens);
+}
+
 BOOST_AUTO_TEST_CASE(rules_that_no_name_of_llama_cpp_states_are_refused) {
   const whole_model m;
   const auto words = [&](const std::string& more_of_model, const std::string& more) {

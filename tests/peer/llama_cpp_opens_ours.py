@@ -37,6 +37,16 @@ def models():
         transformers.LlamaConfig(**llama, num_key_value_heads=8, tie_word_embeddings=True, rope_theta=100000.0))
     yield "llama_wide_heads", transformers.LlamaForCausalLM(
         transformers.LlamaConfig(**llama, num_key_value_heads=4, head_dim=64, attention_bias=True))
+    # llama.cpp takes longrope's short factors where its context (512 here) is not longer than the original positions.
+    spread = dict(short_factor=[1 + 0.05 * i for i in range(16)], long_factor=[1 + 0.5 * i for i in range(16)])
+    ropes = {"llama3": dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                            original_max_position_embeddings=64),
+             "longrope": dict(rope_type="longrope", factor=4.0, original_max_position_embeddings=1024, **spread),
+             "yarn": dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64, attention_factor=1.3)}
+    for name, rope in ropes.items():
+        positions = dict(llama, max_position_embeddings=4096 if name == "longrope" else 512)
+        yield f"llama_{name}", transformers.LlamaForCausalLM(transformers.LlamaConfig(
+            **positions, num_key_value_heads=2, rope_parameters=dict(rope_theta=10000.0, **rope)))
 
 
 def louder(model, factor):

@@ -60,3 +60,35 @@ for name, model in MODELS.items():
             if abs(loss - wanted) > tolerance:
                 sys.exit(f"transformers_loads_ours: {name} {export}: losses differ by {abs(loss - wanted)}")
 print("transformers loads what to-hf writes, with the same loss")
+
+
+def vocabularies():
+    """The tokenizer that `to-hf` makes of a GGUF file's own vocabulary cuts texts as the one from which the file came."""
+    fixtures = ROOT / "tests" / "data" / "fixtures"
+    known = json.loads((fixtures / "tokenizers.json").read_text())
+    wanted = {name: known["pipelines"][name]["ids"] for name in ("qwen2", "llama-bpe")} | {"pieces": known["bpe.model"]["ids"]}
+    for name, ids in wanted.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            transformers.LlamaForCausalLM(transformers.LlamaConfig(
+                num_hidden_layers=1, hidden_size=32, intermediate_size=32, num_attention_heads=2, vocab_size=600,
+                max_position_embeddings=64)).save_pretrained(folder / "model")
+            for command in (["to-gguf", "model", "m.gguf", "--tokenizer", fixtures / "single" / f"{name}.gguf"],
+                            ["to-hf", "m.gguf", "hf"]):
+                subprocess.run([str(TROUPE), "checkpoint", *map(str, command)], cwd=folder, check=True, capture_output=True)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "hf")
+            compared = 0
+            for text, own in zip(known["text"], ids):
+                text = bytes.fromhex(text).decode(errors="replace")
+                if "<|endoftext|>" in text or "\ufffd" in text:
+                    continue  # names of special tokens are tokens to transformers; the others are no text
+                compared += 1
+                if tokenizer(text, add_special_tokens=False)["input_ids"] != own:
+                    sys.exit(f"transformers_loads_ours: {name}.gguf: {text[:40]!r} has other tokens")
+            if name == "qwen2" and "<|im_start|>" not in tokenizer.apply_chat_template(
+                    [{"role": "user", "content": "x"}], tokenize=False):
+                sys.exit("transformers_loads_ours: qwen2.gguf: the chat template is another one")
+            print(f"{name}.gguf: {compared} texts have the same tokens in transformers")
+
+
+vocabularies()

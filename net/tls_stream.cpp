@@ -17,6 +17,8 @@ namespace {
 /// Largest content of a TLS record; largest size of an encrypted record in the buffer; room that stays free for records
 /// that OpenSSL itself sends. All are in bytes.
 constexpr size_t record_bytes_max = size_t{16} << 10, record_room = record_bytes_max + 512, spare_room = 2048;
+/// Written bytes after which a stream changes its key; AES-GCM's limit is 2^24.5 records per key.
+constexpr uint64_t key_bytes = uint64_t{16} << 30;
 constexpr uint8_t handshake_record = 0x16, alert_record = 0x15;
 
 bool is_of(int reason, std::initializer_list<int> reasons) {
@@ -200,7 +202,7 @@ core::result<size_t> tls_stream::write(std::span<const std::byte> from) {
     if (room() < record_room + spare_room) compact();
     if (room() < record_room + spare_room) break;
     size_t n = 0;
-    if (written_ >= key_bytes_) {
+    if (written_ >= key_bytes) {
       written_ = 0;
       SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
     }

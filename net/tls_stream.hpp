@@ -57,9 +57,6 @@ class tls_stream {
   [[nodiscard]] bool is_plain() const;
 
   [[nodiscard]] SSL* get() const { return ssl_.get(); }
-  /// Sets the number of written bytes after which the stream changes its key. AES-GCM's limit is 2^24.5 records per
-  /// key.
-  void renew_key_every(uint64_t bytes) { key_bytes_ = bytes; }
 
  private:
   struct free_ssl {
@@ -81,7 +78,7 @@ class tls_stream {
   size_t begin_ = 0, end_ = 0;
   int first_byte_ = -1, socket_error_ = 0;
   bool ended_ = false, finished_ = false;
-  uint64_t key_bytes_ = uint64_t{16} << 30, written_ = 0;
+  uint64_t written_ = 0;  // bytes written since the last change of the key
   std::unique_ptr<SSL, free_ssl> ssl_;
 };
 

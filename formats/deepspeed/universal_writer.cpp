@@ -126,7 +126,6 @@ class universal_writer {
     torch_file out(reader_);
     auto& root = out.root;
     set_loss_scale(parts_, root);
-    if (parts_.options.clip_grad) root.set("clip_grad", *parts_.options.clip_grad);
     auto zeros = torch_value::list(), counts = torch_value::list();
     std::vector<std::vector<int64_t>> params;
     auto state = torch_value::dict();

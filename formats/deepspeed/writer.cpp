@@ -78,7 +78,6 @@ class optimizer_states {
     }
     auto out = torch_value::dict();
     set_loss_scale(parts_, out);
-    if (parts_.options.clip_grad) out.set("clip_grad", *parts_.options.clip_grad);
     out.set("base_optimizer_state",
             torch_value::dict().set("state", std::move(state)).set("param_groups", parameter_groups(parts_, params)));
     out.set("single_partition_of_fp32_groups", std::move(masters));

@@ -46,7 +46,6 @@ struct deepspeed_write_options {
   /// True: steps are Python ints, as DeepSpeed's own optimizers require; else tensors, as in torch.optim.
   bool integer_step = false;
   uint64_t sub_group_size = 1'000'000'000;  ///< stage 3: zero_optimization.sub_group_size of the engine that loads
-  std::optional<double> clip_grad = {};     ///< gradient norm limit to write; none: the loading engine keeps its own
   std::string ds_config = {};               ///< configuration to write, a JSON object; empty: only stage and type
   std::string ds_version = "0.19.8";
   std::string lr_scheduler = {};  ///< schedule's JSON object; empty: {last_batch_iteration} if the source has it

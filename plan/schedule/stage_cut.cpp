@@ -86,8 +86,8 @@ namespace {
 // Computes the time and bytes of any stage, as a range of units, from prefix sums.
 class stage_sums {
  public:
-  stage_sums(std::span<const unit_cost> units, uint32_t stages, const stage_limits& limits)
-      : stages_(stages), limits_(limits), states_(units.size() + 1, 0), activations_(states_) {
+  stage_sums(std::span<const unit_cost> units, const stage_limits& limits)
+      : limits_(limits), states_(units.size() + 1, 0), activations_(states_) {
     times_.assign(units.size() + 1, 0);
     for (size_t u = 0; u < units.size(); ++u) {
       times_[u + 1] = times_[u] + units[u].step_s;
@@ -95,20 +95,15 @@ class stage_sums {
       activations_[u + 1] = activations_[u] + units[u].activation_bytes;
     }
   }
-  [[nodiscard]] double time(uint32_t stage, uint32_t begin, uint32_t end) const {
-    return times_[end] - times_[begin] + (stage == 0 ? limits_.first_s : 0) +
-           (stage + 1 == stages_ ? limits_.last_s : 0);
-  }
+  [[nodiscard]] double time(uint32_t begin, uint32_t end) const { return times_[end] - times_[begin]; }
   [[nodiscard]] bool fits(uint32_t stage, uint32_t begin, uint32_t end) const {
     const uint64_t in_flight = stage < limits_.in_flight.size() ? limits_.in_flight[stage] : 1;
     const uint64_t kept = in_flight * (activations_[end] - activations_[begin]);
-    const uint64_t all = states_[end] - states_[begin] + kept + (stage == 0 ? limits_.first_bytes : 0) +
-                         (stage + 1 == stages_ ? limits_.last_bytes : 0);
+    const uint64_t all = states_[end] - states_[begin] + kept;
     return kept <= limits_.activation_bytes && all <= limits_.memory_bytes;
   }
 
  private:
-  uint32_t stages_;
   const stage_limits& limits_;
   std::vector<double> times_;                   // [unit]: seconds of all units before it
   std::vector<uint64_t> states_, activations_;  // [unit]: bytes of all units before it
@@ -137,10 +132,10 @@ core::result<best_cut> cut_best(std::span<const unit_cost> units, uint32_t stage
   if (stages == 0 || n < stages)
     return core::fail(core::error_kind::bad_input,
                       fmt::format("{} units make at most {} stages, wanted {}", n, n, stages));
-  const stage_sums sums(units, stages, limits);
+  const stage_sums sums(units, limits);
   grid<uint32_t> begins(stages, n, 0);
   const auto time = [&](uint32_t s, uint32_t begin, uint32_t end) {
-    return sums.fits(s, begin, end) ? sums.time(s, begin, end) : infinite;
+    return sums.fits(s, begin, end) ? sums.time(begin, end) : infinite;
   };
   const double slowest = least(stages, n, begins, time, [](double a, double b) { return std::max(a, b); });
   if (slowest == infinite)

@@ -38,11 +38,8 @@ struct unit_cost {
   uint64_t activation_bytes = 0;  ///< bytes that the unit keeps for each micro-batch in flight
 };
 
-/// Costs of a stage in addition to the costs of its units, and the memory limits of a stage.
+/// The memory limits of a stage.
 struct stage_limits {
-  double first_s = 0, last_s = 0;            ///< further seconds of the first and the last stage: input, loss
-  uint64_t first_bytes = 0, last_bytes = 0;  ///< bytes that the first and the last stage need in addition to those of
-                                             ///< their units
   std::vector<uint32_t> in_flight;     ///< [stage]: number of micro-batches whose activations it keeps; empty: 1 each
   uint64_t memory_bytes = UINT64_MAX;  ///< limit of all bytes of a stage
   /// limit of the activations of all micro-batches in flight, which are part of memory_bytes

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -18,6 +19,11 @@
 #include "formats/gguf/header.hpp"
 
 namespace troupe::data {
+
+struct kept_files::contents {
+  std::map<std::filesystem::path, nlohmann::json> files;
+};
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,7 +89,33 @@ core::result<json> made_for_list(file_kind kind, const fs::path& file, const fs:
   return keys;
 }
 
+/// Makes the JSON file `path`, as made_json() returns it.
+core::result<json> make_json(const fs::path& path) {
+  const auto file = path.parent_path(), name = path.filename();
+  const auto kind = kind_of_file(file);
+  if (kind == file_kind::none) return json();
+  if (kind != file_kind::gguf) return made_for_list(kind, file, name);
+  if (name != pipeline_name && name != configuration_name && name != generation_name) return json();
+  TROUPE_ASSIGN(const auto made, gguf_tokenizer::read(file));
+  if (name == configuration_name) return made.configuration();
+  if (name == generation_name) return made.generation();
+  return made.pipeline();
+}
+
+/// Files that the thread keeps; null outside of kept_files.
+thread_local kept_files::contents* kept_now = nullptr;
+
 }  // namespace
+
+kept_files::kept_files() {
+  if (kept_now != nullptr) return;
+  own_ = std::make_unique<contents>();
+  kept_now = own_.get();
+}
+
+kept_files::~kept_files() {
+  if (own_) kept_now = nullptr;
+}
 
 fs::path tokenizer_file_at(const fs::path& path) {
   std::error_code e;
@@ -115,15 +147,11 @@ core::result<fs::path> made_vocabulary_in(const fs::path& file) {
 }
 
 core::result<json> made_json(const fs::path& path) {
-  const auto file = path.parent_path(), name = path.filename();
-  const auto kind = kind_of_file(file);
-  if (kind == file_kind::none) return json();
-  if (kind != file_kind::gguf) return made_for_list(kind, file, name);
-  if (name != pipeline_name && name != configuration_name && name != generation_name) return json();
-  TROUPE_ASSIGN(const auto made, gguf_tokenizer::read(file));
-  if (name == configuration_name) return made.configuration();
-  if (name == generation_name) return made.generation();
-  return made.pipeline();
+  if (kept_now == nullptr) return make_json(path);
+  if (const auto at = kept_now->files.find(path); at != kept_now->files.end()) return at->second;
+  auto made = make_json(path);
+  if (made && !made->is_null()) kept_now->files.emplace(path, *made);
+  return made;
 }
 
 core::result<std::optional<std::string>> made_bytes(const fs::path& path) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -36,6 +37,20 @@ core::result<std::filesystem::path> made_vocabulary_in(const std::filesystem::pa
 /// FILE, or FILE says nothing that this file would have. Other files than tokenizer.json of lists of words (tiktoken's,
 /// Mistral's) are those next to FILE.
 core::result<nlohmann::json> made_json(const std::filesystem::path& path);
+
+/// While it exists, its thread keeps the files that made_json() returns: several readers of a large one make it once.
+class kept_files {
+ public:
+  kept_files();
+  ~kept_files();
+  kept_files(const kept_files&) = delete;
+  kept_files& operator=(const kept_files&) = delete;
+
+  struct contents;
+
+ private:
+  std::unique_ptr<contents> own_;  ///< null: an object of this thread that was made earlier keeps the files
+};
 
 /// Returns the bytes of the made file `path` that is not JSON, FILE/tokenizer.model; nullopt if `path` is not below a
 /// FILE that has one.

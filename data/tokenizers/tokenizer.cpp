@@ -75,6 +75,7 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
 
 /// Opens the tokenizer in `file`, which stands for a folder (made_files.hpp).
 core::result<std::unique_ptr<tokenizer>> open_made(const fs::path& file) {
+  const kept_files kept;
   TROUPE_ASSIGN(const auto vocabulary, made_vocabulary_in(file));
   if (vocabulary.empty()) return make_byte_tokenizer();
   return vocabulary.extension() == ".model" ? open_sentencepiece(vocabulary) : open_pipeline(vocabulary);

@@ -228,6 +228,7 @@ bool has_vocabulary(const fs::path& folder) {
 
 core::result<vocabulary> read_vocabulary(const fs::path& path) {
   if (const auto file = tokenizer_file_at(path); !file.empty()) {
+    const kept_files kept;
     TROUPE_ASSIGN(const auto made, made_vocabulary_in(file));
     if (made.empty()) return byte_vocabulary();
     return made.extension() == ".model" ? read_pieces(made) : read_pipeline(made);

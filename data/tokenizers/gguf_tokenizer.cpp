@@ -14,7 +14,7 @@
 #include "core/text.hpp"
 #include "core/utf8.hpp"
 #include "data/tokenizers/named_rules.hpp"
-#include "data/tokenizers/piece_model.hpp"
+#include "data/tokenizers/sentencepiece_writer.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/word_merges.hpp"
 #include "formats/gguf/header.hpp"

@@ -64,7 +64,7 @@ double shortest(double fp32) {
 
 /// Returns a number that a product of fp32 numbers has made, without the last digits if these are only its rounding:
 /// 1.3, not 1.30000007.
-double plain(double x) {
+double without_rounding(double x) {
   constexpr double rounding = 3e-7;
   const auto six_digits = core::number_of<double>(fmt::format("{:.6g}", x));
   return six_digits && std::abs(*six_digits - x) <= rounding * std::abs(x) ? *six_digits : shortest(x);
@@ -188,7 +188,7 @@ json rope_keys_of(const gguf_model& m, const gguf_metadata& metadata, std::set<s
     used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length"), key("scaling.attn_factor"),
                  fmt::format("{}.{}", a, gguf_short_factors_name), fmt::format("{}.{}", a, gguf_long_factors_name)});
     json out{{"rope_type", "longrope"},
-             {"attention_factor", plain(*attention)},
+             {"attention_factor", without_rounding(*attention)},
              {"original_max_position_embeddings", *original}};
     for (const float d : m.rope_short_divisors) out["short_factor"].push_back(shortest(d));
     for (const float d : m.rope_long_divisors) out["long_factor"].push_back(shortest(d));
@@ -198,7 +198,8 @@ json rope_keys_of(const gguf_model& m, const gguf_metadata& metadata, std::set<s
   used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length"), key("scaling.attn_factor")});
   json out{{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", *original}};
   // llama.cpp multiplies by this factor and by the one that YaRN's paper has for the scaling.
-  if (*attention != 1) out["attention_factor"] = plain(*attention * (factor > 1 ? 0.1 * std::log(factor) + 1 : 1));
+  if (*attention != 1)
+    out["attention_factor"] = without_rounding(*attention * (factor > 1 ? 0.1 * std::log(factor) + 1 : 1));
   return out;
 }
 

@@ -83,7 +83,7 @@ std::vector<llama3_scaling> candidates(std::span<const interpolated> between, do
 }
 
 /// Returns the scaling with frequency factors of at most three decimals, as people write them.
-llama3_scaling rounded(llama3_scaling s) {
+llama3_scaling in_three_decimals(llama3_scaling s) {
   for (double* x : {&s.low_frequency_factor, &s.high_frequency_factor}) *x = std::round(*x * 1000) / 1000;
   return s;
 }
@@ -114,8 +114,9 @@ std::optional<llama3_scaling> llama3_scaling_of(std::span<const float> divisors,
   if (factor <= 1) return std::nullopt;
   for (const auto& found : candidates(interpolated_among(divisors, factor, theta), factor, original, positions)) {
     const double exact = difference_of(found, divisors, theta);
-    if (difference_of(rounded(found), divisors, theta) <= std::min(4 * exact + no_difference, fp32_difference))
-      return rounded(found);
+    if (difference_of(in_three_decimals(found), divisors, theta) <=
+        std::min(4 * exact + no_difference, fp32_difference))
+      return in_three_decimals(found);
     if (exact <= fp32_difference) return found;
   }
   return std::nullopt;

@@ -1,4 +1,4 @@
-#include "data/tokenizers/piece_model.hpp"
+#include "data/tokenizers/sentencepiece_writer.hpp"
 
 #include <algorithm>
 #include <array>

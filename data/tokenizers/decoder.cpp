@@ -114,7 +114,7 @@ void apply_step(const decoder::step& step, std::vector<std::string>& tokens) {
         if (i > 0 && tokens[i].starts_with(step.text))
           tokens[i].erase(0, step.text.size());
         else if (i > 0)
-          tokens[i].insert(0, " ");
+          tokens[i].insert(tokens[i].begin(), ' ');
         if (step.tidies) tidy(tokens[i]);
       }
       return;

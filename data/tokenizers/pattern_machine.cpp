@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <string>
 
 #include "core/utf8.hpp"
 
@@ -118,10 +120,11 @@ core::result<void> pattern_machine::make_classes() {
   for (const auto& [in, one] : class_with)
     for (size_t s = 0; s < in.size(); ++s) members_[s * classes_ + one] = in[s] ? 1 : 0;
   std::copy_n(of_all.begin(), ascii_.size(), ascii_.begin());
-  std::map<std::vector<uint8_t>, uint16_t> page_with;
+  std::map<std::string, uint16_t> page_with;
   for (uint32_t begin = 0; begin < character_count; begin += 256) {
-    std::vector<uint8_t> page(of_all.begin() + begin, of_all.begin() + begin + 256);
-    const auto [at, is_new] = page_with.emplace(page, static_cast<uint16_t>(page_with.size()));
+    const auto page = std::span(of_all).subspan(begin, 256);
+    const auto [at, is_new] =
+        page_with.emplace(std::string(page.begin(), page.end()), static_cast<uint16_t>(page_with.size()));
     if (is_new) pages_.insert(pages_.end(), page.begin(), page.end());
     page_of_.push_back(at->second);
   }

@@ -204,12 +204,14 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
   const auto& by = steps_[number];
   const std::string_view text = word.text;
   std::vector<cut_element> elements;
-  size_t known = 0;
+  // Text from `limit` on may be a part of a match that begins there, and is nothing that later steps may look at.
+  size_t known = 0, limit = text.size();
   const auto add_element = [&](size_t begin, size_t end, bool is_match) {
     if (begin < end) elements.push_back({begin, end, is_match != by.is_inverted});
   };
   for (;;) {
     TROUPE_ASSIGN(const auto next, by.pattern->find(text, known, word.is_open));
+    if (next.is == pattern_find::kind::open) limit = next.begin;
     if (next.is != pattern_find::kind::found) break;
     add_element(known, next.begin, false);
     add_element(next.begin, next.end, true);
@@ -254,8 +256,8 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
   }
   for (const auto& w : words)
     if (!w.is_match) out.push_back(part_of(word, w.begin, w.end, number));
-  if (!word.is_open || open_begin == text.size()) return {};
-  out.push_back(part_of(word, open_begin, text.size(), number));
+  if (!word.is_open || open_begin >= limit) return {};
+  out.push_back(part_of(word, open_begin, limit, number));
   out.back().is_open = true;
   return {};
 }

@@ -23,8 +23,10 @@ inline constexpr uint64_t max_tokenizer_bytes = uint64_t{256} << 20;
 inline constexpr uint64_t max_vocabulary = uint64_t{1} << 24;
 
 struct tokenizer_description {  ///< identity of a tokenizer, which descriptions of token files and checkpoints store
-  std::string kind;         ///< kind of tokenizer: bytes, sentencepiece, or of byte pairs (kind_of in text_rules.hpp)
-  uint64_t vocab_size = 0;  ///< size of the vocabulary: every token is below this number
+  /// Kind of tokenizer: bytes, sentencepiece, of byte pairs (kind_of in text_rules.hpp), or of a model
+  /// (word_model.hpp).
+  std::string kind;
+  uint64_t vocab_size = 0;                ///< size of the vocabulary: every token is below this number
   std::optional<uint32_t> end_of_text{};  ///< number of the token after each document (nullopt: there is none); a text
                                           ///< that encodes to it is refused
   /// Digest of words, merges, added words and of the rules that `kind` does not state, or of a SentencePiece model;
@@ -97,10 +99,11 @@ class tokenizer {
 std::unique_ptr<tokenizer> make_byte_tokenizer();
 
 /// Opens the tokenizer at `path`. Empty path: bytes. A `.model` file, or a folder with tokenizer.model and without
-/// vocab.json: SentencePiece. A folder with vocab.json and merges.txt, that vocab.json itself, or a tokenizer.json that
-/// cuts words in the same way: GPT-2's byte-pair encoding. A GGUF file: the vocabulary in it. The folder's special
-/// tokens and added words are used (special_tokens.hpp). Errors (bad_input): any other path, and files that are
-/// truncated or of another kind.
+/// vocab.json: SentencePiece. A folder with vocab.json and merges.txt, or that vocab.json itself: byte pairs. A
+/// tokenizer.json, or a folder with it: the steps that it names (pipeline_tokenizer.hpp). A GGUF file or a list of
+/// words: the vocabulary in it (made_files.hpp). The folder's special tokens and added words are used
+/// (special_tokens.hpp). Errors (bad_input): any other path, files that are truncated or of another kind, and steps that
+/// are not known.
 core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path);
 
 /// Returns an error if the tokenizer has more tokens than the model's vocabulary of `vocab_size`. The byte tokenizer is

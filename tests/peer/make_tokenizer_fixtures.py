@@ -2,6 +2,7 @@
 Run by `make peer`; the results are committed. With a folder of another GPT-2 tokenizer as argument it writes what that
 one makes of the same strings to stdout instead."""
 
+import base64
 import io
 import json
 import pathlib
@@ -98,6 +99,152 @@ def small_sentencepiece(corpus, name, **options):
     return sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
 
 
+# Texts for all kinds of steps: code, scripts, marks in several orders, added words with and without blanks around them.
+TEXTS = [t for t in HARD if len(t) < 300] + [
+    "def f(x):\n    return x**2  # \u00fcber\n", "中文的句子。没有空格，也有ABC123！", "العَرَبِيَّة ١٢٣ نص", "हिन्दी में वाक्य।",
+    "q\u0307\u0323 q\u0323\u0307 \u1e0b\u0323 \ud55c\uae00 \u1112\u1161\u11ab \uf900\ufa0e \ufb01", "\u0130STANBUL \u1e9e \u01c5",
+    "a\u200bb\u00adc\ufffdd\x0be", "<mask>", "a<mask>b", "a  <mask>  b", "<u>x<u>", "x <u> y", "one<w>", "one <w> two", "_<w>", "<W> <w>",
+    "don't <N>stop</N>", "  <mask>\n<u>", "the<U>the", "SOME words IN Capitals", "x?! y... 'quoted' [1] {2}", "100 000,50 -3.5e10 3\u00bd",
+    "\u2581\u2581a \u2581 b", "word\u3000word\u2028word", "#hash ##ing @at $5 a_b-c/d", "ab12cd345ef6789", "\U0001F469\u200D\U0001F469 \U0001F1E8\U0001F1ED!",
+]
+
+
+def steps_of(name, normalizer, pre_tokenizer, decoder, model, added=()):
+    """A tokenizer.json with a model that is trained on the corpus behind these steps; `model` has the trainer's options."""
+    from tokenizers import AddedToken, Tokenizer, models, trainers
+    kind, options, keys = model
+    start = {"BPE": lambda: models.BPE(**keys), "Unigram": models.Unigram,
+             "WordPiece": lambda: models.WordPiece(unk_token="[UNK]")}[kind]()
+    t = Tokenizer(start)
+    file = json.loads(t.to_str())
+    file["normalizer"], file["pre_tokenizer"], file["decoder"] = normalizer, pre_tokenizer, decoder
+    t = Tokenizer.from_str(json.dumps(file))
+    trainer = {"BPE": trainers.BpeTrainer, "Unigram": trainers.UnigramTrainer,
+               "WordPiece": trainers.WordPieceTrainer}[kind](show_progress=False, **options)
+    corpus = (ROOT / "examples" / "corpus.txt").read_text()
+    sample = [line for line in corpus.splitlines() if line][:400]
+    t.train_from_iterator(sample + [x for x in TEXTS if x and "<" not in x and kind != "Unigram"], trainer)
+    file = json.loads(t.to_str())
+    words = file["model"]["vocab"]
+    if keys.get("byte_fallback"):
+        words |= {f"<0x{b:02X}>": len(words) + b for b in range(256)}
+    file["model"] |= {k: v for k, v in keys.items() if k in ("byte_fallback", "fuse_unk", "unk_token", "ignore_merges")}
+    if keys.get("unk_token"):
+        words.setdefault(keys["unk_token"], max(words.values()) + 1)
+    if kind == "Unigram":
+        file["model"]["byte_fallback"] = bool(keys.get("byte_fallback_words"))
+    t = Tokenizer.from_str(json.dumps(file))
+    t.add_tokens([AddedToken(text, **marks) for text, marks in added])
+    file = json.loads(t.to_str())
+    if kind == "BPE":
+        file["model"]["merges"] = [" ".join(m) for m in file["model"]["merges"]]
+    return file
+
+
+def ids_of(file):
+    """The tokens and decoded texts of TEXTS, and of broken UTF-8 as Python reads it."""
+    t = tokenizers.Tokenizer.from_str(json.dumps(file))
+    t.encode_special_tokens = True  # names of special tokens are ordinary text, as in Troupe
+    ids = [t.encode(x, add_special_tokens=False).ids for x in TEXTS]
+    broken = [t.encode(b.decode(errors="replace"), add_special_tokens=False).ids for b in BROKEN]
+    return {"file": file, "ids": ids, "decoded": [t.decode(i, skip_special_tokens=False).encode().hex() for i in ids],
+            "broken": broken}
+
+
+def sequence(kind, *steps):
+    return {"type": "Sequence", kind: list(steps)}
+
+
+def split(pattern, behavior="Isolated", invert=False, kind="Regex"):
+    return {"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert}
+
+
+def byte_level(space=False, regex=False):
+    return {"type": "ByteLevel", "add_prefix_space": space, "trim_offsets": True, "use_regex": regex}
+
+
+def replace(what, by, kind="String"):
+    return {"type": "Replace", "pattern": {kind: what}, "content": by}
+
+
+def metaspace(scheme="always", cuts=True):
+    return {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": cuts}
+
+
+GPT_4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
+DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
+            r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+CLIP = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+SPACE = "\u2581"
+
+
+def all_steps():
+    added = [("<mask>", dict(lstrip=True, rstrip=True, normalized=False)), ("<u>", dict(normalized=False)),
+             ("<w>", dict(single_word=True, normalized=False)), ("<N>", dict(normalized=True)), ("</N>", dict(normalized=True, rstrip=True))]
+    bytes_alphabet = dict(vocab_size=330, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    gpt_bytes = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    charsmap = base64.b64encode(sentencepiece_model_pb2.ModelProto.FromString(
+        (OUT / "unigram.model").read_bytes()).normalizer_spec.precompiled_charsmap).decode()
+    llama_decoder = sequence("decoders", replace(SPACE, " "), {"type": "ByteFallback"}, {"type": "Fuse"},
+                             {"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    small = dict(vocab_size=180)
+    bert = {"type": "WordPiece", "prefix": "##", "cleanup": True}
+    fallback = dict(byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+    return {
+        "llama": steps_of("llama", sequence("normalizers", {"type": "Prepend", "prepend": SPACE}, replace(" ", SPACE)), None,
+                          llama_decoder, ("BPE", small, fallback), added),
+        "gemma": steps_of("gemma", replace(" ", SPACE), split(" ", "MergedWithPrevious", kind="String"), sequence(
+            "decoders", replace(SPACE, " "), {"type": "ByteFallback"}, {"type": "Fuse"}), ("BPE", small, fallback)),
+        "mistral": steps_of("mistral", None, metaspace("first", False), metaspace("first", False), ("BPE", small, fallback), added[:2]),
+        "unknown": steps_of("unknown", None, {"type": "Whitespace"}, None, ("BPE", dict(vocab_size=160, limit_alphabet=40),
+                                                                            dict(unk_token="<unk>", fuse_unk=True))),
+        "t5": steps_of("t5", sequence("normalizers", {"type": "Precompiled", "precompiled_charsmap": charsmap},
+                                      replace(" {2,}", " ", "Regex")), metaspace(), metaspace(),
+                       ("Unigram", dict(vocab_size=200, unk_token="<unk>", special_tokens=["<unk>"]), {}), added),
+        "xlm": steps_of("xlm", {"type": "NFKC"}, sequence("pretokenizers", {"type": "WhitespaceSplit"}, metaspace()), metaspace(),
+                        ("Unigram", dict(vocab_size=200, unk_token="<unk>", special_tokens=["<unk>"]), {})),
+        "bert": steps_of("bert", {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+                                  "lowercase": True}, {"type": "BertPreTokenizer"}, bert,
+                         ("WordPiece", dict(vocab_size=200, special_tokens=["[UNK]"]), {}), added),
+        "bert-cased": steps_of("bert-cased", {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False,
+                                              "strip_accents": None, "lowercase": False}, {"type": "BertPreTokenizer"}, bert,
+                               ("WordPiece", dict(vocab_size=200, special_tokens=["[UNK]"]), {})),
+        "clip": steps_of("clip", sequence("normalizers", {"type": "NFC"}, replace(r"\s+", " ", "Regex"), {"type": "Lowercase"}),
+                         sequence("pretokenizers", split(CLIP, "Removed", True), byte_level()), byte_level(),
+                         ("BPE", bytes_alphabet | dict(end_of_word_suffix="</w>", vocab_size=600), dict(end_of_word_suffix="</w>", unk_token="<|endoftext|>"))),
+        "gpt-4o": steps_of("gpt-4o", None, sequence("pretokenizers", split(GPT_4O), byte_level()), byte_level(),
+                           ("BPE", bytes_alphabet, dict(ignore_merges=True)), added),
+        "cl100k": steps_of("cl100k", {"type": "NFC"}, sequence("pretokenizers", split(CL100K, "Removed", True), byte_level()),
+                           byte_level(), ("BPE", bytes_alphabet, {}), added),
+        "deepseek": steps_of("deepseek", sequence("normalizers"), sequence(
+            "pretokenizers", split(r"\p{N}{1,3}"), split("[一-龥぀-ゟ゠-ヿ]+"), split(DEEPSEEK), byte_level()), byte_level(),
+            ("BPE", bytes_alphabet, {})),
+        "bloom": steps_of("bloom", None, sequence("pretokenizers", split(" ?[^(\\s|[.,!?…。，、।۔،])]+"), byte_level()), byte_level(),
+                          ("BPE", bytes_alphabet, {})),
+        "roberta": steps_of("roberta", None, gpt_bytes, gpt_bytes, ("BPE", bytes_alphabet, {}), added),
+        "word-ends": steps_of("word-ends", sequence("normalizers", {"type": "NFD"}, {"type": "Lowercase"}, {"type": "StripAccents"}),
+                              {"type": "BertPreTokenizer"}, {"type": "BPEDecoder", "suffix": "</w>"},
+                              ("BPE", dict(vocab_size=240, limit_alphabet=60, end_of_word_suffix="</w>"),
+                               dict(end_of_word_suffix="</w>", unk_token="<unk>"))),
+        "inner": steps_of("inner", {"type": "NFKD"}, sequence("pretokenizers", {"type": "WhitespaceSplit"}, {"type": "Punctuation",
+                          "behavior": "Contiguous"}), bert, ("BPE", dict(vocab_size=240, limit_alphabet=60, continuing_subword_prefix="##"),
+                          dict(continuing_subword_prefix="##", unk_token="<unk>"))),
+        "strip": steps_of("strip", sequence("normalizers", {"type": "Strip", "strip_left": True, "strip_right": True}, replace("``", '"')),
+                          sequence("pretokenizers", {"type": "Digits", "individual_digits": False}, split("-", "MergedWithNext", kind="String"),
+                                   {"type": "Punctuation", "behavior": "MergedWithPrevious"}), {"type": "Fuse"},
+                          ("BPE", small, dict(unk_token="<unk>")), added),
+    }
+
+
+def write_steps():
+    made = {name: ids_of(file) for name, file in all_steps().items()}
+    (OUT / "tokenizer_steps.json").write_text(json.dumps({"text": [t.encode().hex() for t in TEXTS],
+                                                          "broken": [b.hex() for b in BROKEN], "made": made}, separators=(",", ":")))
+
+
 def main():
     if len(sys.argv) > 1:
         print(json.dumps({"text": [t.encode().hex() for t in HARD], "ids": gpt2_ids(pathlib.Path(sys.argv[1]))}))
@@ -123,7 +270,9 @@ def main():
         fixture[name] = {"ids": ids, "decoded": [model.decode(i).encode().hex() for i in ids],
                          "pieces": model.get_piece_size(), "eos": model.eos_id()}
     rules.unlink()
+    write_steps()
     (OUT / "tokenizers.json").write_text(json.dumps(fixture))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -5,8 +5,6 @@
 
 #include "core/utf8.hpp"
 #include "data/documents.hpp"
-#include "data/formats/text_window.hpp"
-#include "tests/data/text.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -16,18 +14,6 @@ using namespace troupe;
 using namespace troupe::tests;
 
 namespace {
-
-/// Returns the tokens of `text` in pieces, for each of which the tokenizer sees `first_bytes` first.
-std::vector<uint32_t> in_pieces(data::tokenizer& by, std::string_view text, uint64_t first_bytes) {
-  data::text_window document(text);
-  std::vector<uint32_t> out;
-  for (uint64_t at = 0; at < text.size();) {
-    const uint64_t n = *check_ok(data::encode_piece(by, document, at, !out.empty(), first_bytes, out));
-    BOOST_REQUIRE(n > 0U);
-    at += n;
-  }
-  return out;
-}
 
 /// Calls `each` with every byte-level tokenizer of the fixture and its name.
 void for_byte_pairs(auto&& each) {
@@ -113,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_that_encodes_whole_texts_alone_is_given_the_who
     [[nodiscard]] std::string decode(std::span<const uint32_t>) const override { return {}; }
   };
   measuring t;
-  BOOST_TEST(in_pieces(t, "some words of a text", 3) == std::vector<uint32_t>{20});
+  BOOST_TEST((in_pieces(t, "some words of a text", 3) == std::vector<uint32_t>{20}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

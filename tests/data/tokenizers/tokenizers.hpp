@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "data/documents.hpp"
+#include "data/formats/text_window.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/places.hpp"
@@ -46,6 +48,18 @@ inline std::vector<uint32_t> encoded(data::tokenizer& t, std::string_view text) 
   std::vector<uint32_t> out;
   const auto ok = t.encode(text, out);
   BOOST_REQUIRE_MESSAGE(ok, ok.error().text);
+  return out;
+}
+
+/// Returns the tokens of `text` in pieces, for each of which the tokenizer sees `first_bytes` first.
+inline std::vector<uint32_t> in_pieces(data::tokenizer& by, std::string_view text, uint64_t first_bytes) {
+  data::text_window document(text);
+  std::vector<uint32_t> out;
+  for (uint64_t at = 0; at < text.size();) {
+    const uint64_t n = *check_ok(data::encode_piece(by, document, at, !out.empty(), first_bytes, out));
+    BOOST_REQUIRE(n > 0U);
+    at += n;
+  }
   return out;
 }
 

@@ -40,10 +40,6 @@ core::result<void> sum_in_rank_order(std::span<const std::byte* const> inputs, s
 /// by as few launches as their arguments permit.
 core::result<void> block_square_sums(std::span<const squared_elements> all, core::dtype type, stream on);
 
-/// The CUDA version of has_nonfinite in kernels/sums/norm.hpp. Sets `*found`, in device memory, to 1 if an element is
-/// infinite or NaN; never clears it.
-core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
-
 /// The CUDA versions of kernels/sums/column_sums.hpp and kernels/sums/grouped_sums.hpp, for f32, bf16 and f16, with the
 /// CPU's bits. The arrays in `row_groups` are device memory.
 core::result<void> column_sums(const std::byte* x, core::dtype type, uint64_t rows, uint64_t width, uint64_t row_stride,

@@ -78,17 +78,6 @@ core::result<void> sum_squares(const std::vector<const squared_elements*>& all, 
   });
 }
 
-template <int N, class T>
-__global__ void nonfinite_kernel(const T* values, uint64_t count, uint32_t* found) {
-  bool bad = false;
-  for_each_pack<N>(count, [&]<int n>(width<n>, uint64_t i) {
-    const auto x = load_pack<n>(values + i);
-#pragma unroll
-    for (int k = 0; k < n; ++k) bad |= !isfinite(widen(x.of[k]));
-  });
-  if (bad) *found = 1;  // no atomic operation is needed, because all threads that write store the same value
-}
-
 }  // namespace
 
 core::result<void> block_square_sums(std::span<const squared_elements> all, core::dtype type, stream on) {
@@ -102,18 +91,6 @@ core::result<void> block_square_sums(std::span<const squared_elements> all, core
     if (auto ok = sum_squares<T>(one_by_one, false, on); !ok) return ok;
     return sum_squares<T>(in_pairs, true, on);
   });
-}
-
-core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found,
-                                 stream on) {
-  if (count == 0) return {};
-  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
-    const auto* x = reinterpret_cast<const T*>(values);
-    with_width<8>(allow_packs<8>(x), count, [&]<int N>(width<N>, unsigned blocks) {
-      nonfinite_kernel<N><<<blocks, threads_per_block, 0, on>>>(x, count, found);
-    });
-  });
-  return launched("has_nonfinite");
 }
 
 }  // namespace troupe::kernels::cuda

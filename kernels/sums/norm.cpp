@@ -67,40 +67,6 @@ void square_sums(const std::byte* values, core::dtype type, uint64_t count, doub
   });
 }
 
-/// True if any element, given as an integer of its bits, has all bits of `exponent` set: it is infinite or NaN.
-template <class U>
-bool any_full_exponent(const U* p, uint64_t count, U exponent) {
-  const hn::ScalableTag<U> d;
-  const uint64_t lanes = hn::Lanes(d);
-  const auto mask = hn::Set(d, exponent);
-  uint64_t i = 0;
-  while (i + lanes <= count) {
-    auto found = hn::Zero(d);
-    const uint64_t stop = std::min(count, i + 16 * lanes);  // `found` is tested only once per 16 vectors
-    for (; i + lanes <= stop; i += lanes) {
-      found = hn::Or(found, hn::VecFromMask(d, hn::Eq(hn::And(hn::LoadU(d, p + i), mask), mask)));
-    }
-    if (!hn::AllTrue(d, hn::Eq(found, hn::Zero(d)))) return true;
-  }
-  for (; i < count; ++i) {
-    if ((p[i] & exponent) == exponent) return true;
-  }
-  return false;
-}
-
-bool any_nonfinite(const std::byte* values, core::dtype type, uint64_t count) {
-  switch (type) {
-    case core::dtype::f64:
-      return any_full_exponent(reinterpret_cast<const uint64_t*>(values), count, uint64_t{0x7FF0} << 48);
-    case core::dtype::bf16:
-      return any_full_exponent(reinterpret_cast<const uint16_t*>(values), count, uint16_t{0x7F80});
-    case core::dtype::f16:
-      return any_full_exponent(reinterpret_cast<const uint16_t*>(values), count, uint16_t{0x7C00});
-    default:
-      return any_full_exponent(reinterpret_cast<const uint32_t*>(values), count, uint32_t{0x7F800000});
-  }
-}
-
 }  // namespace troupe::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -108,7 +74,6 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::kernels {
 
 HWY_EXPORT(square_sums);
-HWY_EXPORT(any_nonfinite);
 
 double block_square_sum(const std::byte* values, core::dtype type, uint64_t count) {
   assert(count <= core::partition_grain);
@@ -136,10 +101,6 @@ double block_square_sum_reference(const std::byte* values, core::dtype type, uin
     for (uint64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
   }
   return lanes[0];
-}
-
-bool has_nonfinite(const std::byte* values, core::dtype type, uint64_t count) {
-  return HWY_DYNAMIC_DISPATCH(any_nonfinite)(values, type, count);
 }
 
 }  // namespace troupe::kernels

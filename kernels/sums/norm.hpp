@@ -1,5 +1,5 @@
-// Sums of squares in one fixed order, and the search for infinities and NaN. Owns the arithmetic inside one block of
-// 1,024 elements; a caller that has the sums of all blocks adds them in their global order.
+// Sums of squares in one fixed order. Owns the arithmetic inside one block of 1,024 elements; a caller that has the
+// sums of all blocks adds them in their global order.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,5 @@ struct squared_elements {
 
 /// Scalar implementation of `block_square_sum`, with the same bits; tests compare the SIMD code with it.
 double block_square_sum_reference(const std::byte* values, core::dtype type, uint64_t count);
-
-/// True if any element is infinite or NaN.
-bool has_nonfinite(const std::byte* values, core::dtype type, uint64_t count);
 
 }  // namespace troupe::kernels

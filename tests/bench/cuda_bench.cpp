@@ -103,7 +103,6 @@ struct device_arrays {
   std::vector<std::byte*> ranks;  // contributions of 8 ranks to a reduction, in bf16
   double *sums = reinterpret_cast<double*>(memory(elements / core::partition_grain * sizeof(double))),
          *more_sums = reinterpret_cast<double*>(memory(elements / core::partition_grain * sizeof(double)));
-  uint32_t* found = reinterpret_cast<uint32_t*>(memory(sizeof(uint32_t)));
   uint8_t *element_mask = mask(elements), *row_mask = mask(elements / 4096), *head_mask = mask(32);
   kernels::value_range<double>* ranges =
       reinterpret_cast<kernels::value_range<double>*>(memory(elements / 128 * sizeof(kernels::value_range<double>)));
@@ -145,8 +144,6 @@ void add_sums_and_casts(std::vector<row>& rows, device_arrays& a) {
                       const kernels::squared_elements all{x, elements, {a.sums, elements / core::partition_grain}};
                       return cuda::block_square_sums({&all, 1}, type, nullptr);
                     }});
-    rows.push_back({std::string("has_nonfinite ") + name, static_cast<double>(core::size_of(type)),
-                    [=, &a] { return cuda::has_nonfinite(x, type, elements, a.found, nullptr); }});
   };
   squares("fp32", a.f32, dtype::f32);
   squares("bf16", a.bf16, dtype::bf16);

@@ -120,13 +120,6 @@ void block_square_sums(benchmark::State& state, core::dtype type) {
 BENCHMARK_CAPTURE(block_square_sums, fp32, core::dtype::f32)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(block_square_sums, bf16, core::dtype::bf16)->Unit(benchmark::kMillisecond);
 
-void has_nonfinite(benchmark::State& state) {
-  const array<float> values(message_elements, 1.0F);
-  for (auto _ : state) benchmark::DoNotOptimize(kernels::has_nonfinite(bytes(values), core::dtype::f32, values.size()));
-  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(4 * message_elements));
-}
-BENCHMARK(has_nonfinite)->Unit(benchmark::kMillisecond);
-
 void cast_from_fp32(benchmark::State& state, core::dtype to) {
   const array<float> in(message_elements, 1.5F);
   array<uint16_t> out(message_elements);

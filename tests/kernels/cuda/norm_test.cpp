@@ -22,14 +22,6 @@ void compare_sums(core::dtype type, const std::vector<std::byte>& values, uint64
   require_same(out.back(), wanted);
 }
 
-/// Returns `*found` after the search for a non-finite value; `*found` is `before` at the start.
-uint32_t searched(core::dtype type, const std::vector<std::byte>& values, uint32_t before = 0, uint64_t shift = 0) {
-  device_array<std::byte> x(values, shift * core::size_of(type));
-  device_array<uint32_t> found(std::vector<uint32_t>{before});
-  require(cuda::has_nonfinite(x.data(), type, values.size() / core::size_of(type), found.data(), test_stream()));
-  return found.back()[0];
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(sums_of_squares_of_every_type_and_count_have_the_cpus_bits) {
@@ -73,51 +65,6 @@ BOOST_AUTO_TEST_CASE(sums_of_many_arrays_are_formed_at_once) {
     require(cuda::block_square_sums(all, type, test_stream()));
     for (uint64_t k = 0; k < arrays; ++k)
       BOOST_TEST_CONTEXT("array " << k << " of " << core::name_of(type)) require_same(out[k].back(), wanted[k]);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(one_infinity_or_nan_is_found_wherever_it_stands) {
-  constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  for (const auto type : float_dtypes)
-    for (const uint64_t count : {1U, 5U, 16U, 33U, 300U, 1500U, 70'001U}) {
-      BOOST_TEST_INFO_SCOPE("count " << count);
-      auto values = awkward_floats(count, 9);
-      BOOST_REQUIRE_EQUAL(searched(type, stored_as(type, values)), 0U);
-      for (uint64_t place = 0; place < count; place += count < 40 ? 1 : count / 17)
-        for (const float bad : {infinity, -infinity, nan, -nan}) {
-          BOOST_TEST_INFO_SCOPE("bad " << bad);
-          auto spoiled = values;
-          spoiled[place] = bad;
-          const auto stored = stored_as(type, spoiled);
-          BOOST_REQUIRE(kernels::has_nonfinite(stored.data(), type, count));
-          BOOST_REQUIRE_EQUAL(searched(type, stored), 1U);
-          BOOST_REQUIRE_EQUAL(searched(type, stored, 0, place % 8 + 1), 1U);
-        }
-    }
-}
-
-BOOST_AUTO_TEST_CASE(the_last_of_more_elements_than_a_grid_has_threads_is_looked_at) {
-  for (const auto type : fp32_dtypes) {
-    auto values = std::vector<float>(more_than_a_grid, 1.0F);
-    BOOST_TEST(searched(type, stored_as(type, values)) == 0U);
-    values.back() = std::numeric_limits<float>::infinity();
-    BOOST_TEST(searched(type, stored_as(type, values)) == 1U);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(what_was_found_before_stays_found) {
-  for (const auto type : float_dtypes) {
-    BOOST_TEST(searched(type, stored_as(type, {1.0F, 2.0F}), 1) == 1U);
-    BOOST_TEST(searched(type, {}, 1) == 1U);
-    BOOST_TEST(searched(type, {}, 0) == 0U);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(the_largest_finite_number_and_the_least_of_each_type_are_finite) {
-  for (const auto type : float_dtypes) {
-    const float largest = type == core::dtype::f16 ? 65504.0F : 0x1.FEp127F;
-    const float least = type == core::dtype::f16 ? 0x1p-24F : 0x1p-133F;
-    BOOST_TEST(searched(type, stored_as(type, {largest, -largest, least, -least, 0.0F, -0.0F})) == 0U);
   }
 }
 

@@ -95,35 +95,11 @@ void row_magnitudes(const std::byte* x, core::dtype type, uint64_t width, std::s
   });
 }
 
-void mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep) {
-  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
-    auto* values = reinterpret_cast<T*>(x);
-    for (size_t i = 0; i < keep.size(); ++i) values[i] = keep[i] != 0 ? values[i] : T{};
-  });
-}
-
-void mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep) {
-  if (width == 1) return mask_elements(x, type, keep);
-  const uint64_t bytes = width * core::size_of(type);
-  for (size_t r = 0; r < keep.size(); ++r)
-    if (keep[r] == 0) std::memset(x + r * bytes, 0, bytes);
-}
-
-void mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width, std::span<const uint8_t> keep) {
-  const uint64_t row_bytes = keep.size() * head_width * core::size_of(type);
-  for (uint64_t r = 0; r < rows; ++r) mask_rows(x + r * row_bytes, type, head_width, keep);
-}
-
 std::vector<uint8_t> packed_mask(std::span<const uint8_t> keep) {
   std::vector<uint8_t> out((keep.size() + 7) / 8);
   for (size_t i = 0; i < keep.size(); ++i)
     if (keep[i] != 0) out[i / 8] = static_cast<uint8_t>(out[i / 8] | 1U << i % 8);
   return out;
-}
-
-void unpack_mask(std::span<const uint8_t> packed, std::span<uint8_t> keep) {
-  assert(packed.size() == (keep.size() + 7) / 8);
-  for (size_t i = 0; i < keep.size(); ++i) keep[i] = static_cast<uint8_t>(packed[i / 8] >> i % 8 & 1U);
 }
 
 }  // namespace troupe::kernels

@@ -1,6 +1,6 @@
-// Chooses which elements, rows, heads and channels of a weight are kept when it is pruned. Owns scores, the choice of
-// the largest, and applying masks to weights; leaves to its callers when a mask is made and where it is stored. Plain
-// loops suffice: a mask is made once, and a forward pass only multiplies with it.
+// Chooses which elements, rows, heads and channels of a weight are kept when it is pruned. Owns scores and the choice
+// of the largest; leaves to its callers when a mask is made and where it is stored, and to weight_mask.hpp its
+// application. Plain loops suffice: a mask is made once, and a forward pass only multiplies with it.
 #pragma once
 
 #include <cstddef>
@@ -29,17 +29,7 @@ void magnitudes_of(const std::byte* x, core::dtype type, std::span<float> scores
 /// added pairwise), rounded once.
 void row_magnitudes(const std::byte* x, core::dtype type, uint64_t width, std::span<float> scores);
 
-/// Sets element i of x to 0 for each i with keep[i] = 0.
-void mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep);
-/// Sets all elements of row r of x, `width` neighbouring elements, to 0 for each r with keep[r] = 0. For a bias,
-/// `width` is 1.
-void mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep);
-/// Sets the columns of head h, `head_width` neighbouring columns of each of `rows` rows of an output projection's
-/// weight, to 0 for each h with keep[h] = 0.
-void mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width, std::span<const uint8_t> keep);
-
-/// Packs a mask into bits, the first in the lowest bit of the first byte; unpack_mask reverses it.
+/// Packs a mask into bits, the first in the lowest bit of the first byte.
 std::vector<uint8_t> packed_mask(std::span<const uint8_t> keep);
-void unpack_mask(std::span<const uint8_t> packed, std::span<uint8_t> keep);
 
 }  // namespace troupe::kernels

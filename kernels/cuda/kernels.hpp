@@ -102,12 +102,6 @@ core::result<void> fake_quantise(const grouped_values& x, const quantiser& q, st
                                  stream on);
 core::result<void> group_ranges(const grouped_values& x, std::span<value_range<double>> out, stream on);
 
-/// The CUDA versions of the masking functions of kernels/compress/pruning.hpp. `keep` is device memory.
-core::result<void> mask_elements(std::byte* x, core::dtype type, std::span<const uint8_t> keep, stream on);
-core::result<void> mask_rows(std::byte* x, core::dtype type, uint64_t width, std::span<const uint8_t> keep, stream on);
-core::result<void> mask_heads(std::byte* x, core::dtype type, uint64_t rows, uint64_t head_width,
-                              std::span<const uint8_t> keep, stream on);
-
 /// The CUDA version of kernels/optimizer/optimizer.hpp for AdamW, Adagrad, Lion and SGD. The span and its pieces are
 /// host memory, while their weights, moments and gradients are device memory; pieces that have the same optimizer and
 /// types are updated by one launch. LAMB and Muon are an error (bug).

@@ -103,7 +103,7 @@ struct device_arrays {
   std::vector<std::byte*> ranks;  // contributions of 8 ranks to a reduction, in bf16
   double *sums = reinterpret_cast<double*>(memory(elements / core::partition_grain * sizeof(double))),
          *more_sums = reinterpret_cast<double*>(memory(elements / core::partition_grain * sizeof(double)));
-  uint8_t *element_mask = mask(elements), *row_mask = mask(elements / 4096), *head_mask = mask(32);
+  uint8_t* element_mask = mask(elements);
   kernels::value_range<double>* ranges =
       reinterpret_cast<kernels::value_range<double>*>(memory(elements / 128 * sizeof(kernels::value_range<double>)));
   device_arrays() {
@@ -257,16 +257,6 @@ void add_compression(std::vector<row>& rows, device_arrays& a) {
   };
   ranges("groups of 4096, fp32", 4096);
   ranges("groups of 128, fp32", 128);
-  // A device accesses memory in units of 32 bytes, so a unit that contains one masked element counts as a whole.
-  rows.push_back({"mask_elements, half of fp32", 9, [&a] {
-                    return cuda::mask_elements(a.first, dtype::f32, {a.element_mask, elements}, nullptr);
-                  }});
-  rows.push_back({"mask_rows of 4096, half of fp32", 2, [&a] {
-                    return cuda::mask_rows(a.first, dtype::f32, 4096, {a.row_mask, elements / 4096}, nullptr);
-                  }});
-  rows.push_back({"mask_heads of 128, half of fp32", 2, [&a] {
-                    return cuda::mask_heads(a.first, dtype::f32, elements / 4096, 128, {a.head_mask, 32}, nullptr);
-                  }});
 }
 
 /// Copies these values to device memory and returns its address.

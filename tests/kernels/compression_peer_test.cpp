@@ -5,6 +5,7 @@
 
 #include "kernels/compress/fake_quantise.hpp"
 #include "kernels/compress/pruning.hpp"
+#include "kernels/compress/weight_mask.hpp"
 #include "tests/base64.hpp"
 #include "tests/kernels/samples.hpp"
 #include "tests/places.hpp"
@@ -128,12 +129,12 @@ BOOST_AUTO_TEST_CASE(masks_are_the_peers) {
         const auto scores = numbers(c["head_scores"]);
         const auto mask = mask_of(scores, ratio);
         BOOST_TEST(mask == c["heads"].get<std::string>());
-        std::vector<float> ones(weight.size(), 1.0F);
-        std::vector<uint8_t> keep;
+        std::vector<uint8_t> keep, kept;
         for (const char x : mask) keep.push_back(x == '1');
-        mask_heads(reinterpret_cast<std::byte*>(ones.data()), core::dtype::f32, ones.size() / columns, columns / heads,
-                   keep);
-        BOOST_TEST(text_of({ones.begin(), ones.end()}) == c["elements"].get<std::string>());
+        auto bits = whole_mask(weight.size());
+        and_heads({weight.size() / columns, columns}, packed_mask(keep), heads, bits);
+        for (uint64_t i = 0; i < weight.size(); ++i) kept.push_back(is_kept(bits, i));
+        BOOST_TEST(text_of(kept) == c["elements"].get<std::string>());
         continue;
       }
       const bool learned = c["method"] == "topk";

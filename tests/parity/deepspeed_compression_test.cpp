@@ -7,6 +7,7 @@
 #include "actors/session/session.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "kernels/compress/pruning.hpp"
+#include "kernels/compress/weight_mask.hpp"
 #include "tests/parity/compressed_by_the_peer.hpp"
 #include "tests/places.hpp"
 
@@ -63,7 +64,7 @@ masks masks_at_the_start(const peers_job& job, const json& run) {
   BOOST_TEST_REQUIRE(opened.has_value());
   for (const auto& m : opened->content.run.masks) {
     std::vector<uint8_t> keep(m.elements);
-    kernels::unpack_mask(m.bits, keep);
+    for (size_t i = 0; i < keep.size(); ++i) keep[i] = kernels::is_kept(m.bits, i);
     out[m.module + " " + m.technique] = text_of(keep);
   }
   return out;

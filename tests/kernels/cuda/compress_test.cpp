@@ -1,6 +1,5 @@
-// Tests quantisation grids, value ranges and pruning masks on the device.
+// Tests quantisation grids and value ranges on the device.
 #include "kernels/compress/fake_quantise.hpp"
-#include "kernels/compress/pruning.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "tests/kernels/cuda/device_array.hpp"
 #include "tests/kernels/cuda/numbers.hpp"
@@ -66,29 +65,6 @@ void compare(const values& x, const quantiser& q, const ranges& known = {},
                               << int(q.kind) << ", " << q.bits << " bits, " << known.size() << " known ranges, "
                               << (rounding == nullptr ? "to nearest" : "stochastic") << ", shifted by " << shift)
   require_same(x.type, on_device(x, q, known, rounding, in_place, shift), on_host(x, q, known, rounding));
-}
-
-std::vector<uint8_t> some_kept(uint64_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<uint8_t> keep(count);
-  for (auto& k : keep) k = random() % 3 == 0 ? 0 : static_cast<uint8_t>(random() % 255 + 1);
-  return keep;
-}
-
-/// Calls `mask(x, keep)` on the device and on the host, and compares the results.
-template <class Device, class Host>
-void compare_masks(core::dtype type, uint64_t count, const std::vector<uint8_t>& keep, uint64_t shift,
-                   Device&& on_device, Host&& on_host) {
-  BOOST_TEST_CONTEXT(count << " elements of " << core::name_of(type) << ", " << keep.size() << " entries, shifted by "
-                           << shift) {
-    auto wanted = hard_bytes(type, count, count);
-    device_array<std::byte> got(wanted, shift * core::size_of(type));
-    device_array<uint8_t> device_keep(keep, shift);
-    require(on_device(got.data(), std::span<const uint8_t>(device_keep.data(), keep.size())));
-    on_host(wanted.data(), std::span<const uint8_t>(keep));
-    require_same_bits(got.back(), wanted);
-    require_same_bits(device_keep.back(), keep);
-  }
 }
 
 }  // namespace
@@ -190,39 +166,6 @@ BOOST_AUTO_TEST_CASE(ranges_of_every_type_and_size_are_the_cpus) {
           }
         }
       }
-}
-
-BOOST_AUTO_TEST_CASE(masks_of_elements_give_the_cpus_bits) {
-  for (const auto type : float_dtypes)
-    for (const uint64_t count : ragged_counts)
-      for (const uint64_t shift : {0U, 1U, 5U})
-        compare_masks(
-            type, count, some_kept(count, count), shift,
-            [&](std::byte* x, auto keep) { return cuda::mask_elements(x, type, keep, test_stream()); },
-            [&](std::byte* x, auto keep) { kernels::mask_elements(x, type, keep); });
-}
-
-BOOST_AUTO_TEST_CASE(masks_of_rows_give_the_cpus_bits) {
-  for (const auto type : float_dtypes)
-    for (const uint64_t width : {1U, 2U, 3U, 7U, 8U, 64U, 100U, 1024U, 3001U})
-      for (const uint64_t rows : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{33}, many(1025, 133)})
-        for (const uint64_t shift : {0U, 3U})
-          compare_masks(
-              type, rows * width, some_kept(rows, rows), shift,
-              [&](std::byte* x, auto keep) { return cuda::mask_rows(x, type, width, keep, test_stream()); },
-              [&](std::byte* x, auto keep) { kernels::mask_rows(x, type, width, keep); });
-}
-
-BOOST_AUTO_TEST_CASE(masks_of_heads_give_the_cpus_bits) {
-  for (const auto type : float_dtypes)
-    for (const uint64_t width : {1U, 3U, 8U, 64U, 129U})
-      for (const uint64_t heads : {1U, 3U, 12U})
-        for (const uint64_t rows : {uint64_t{0}, uint64_t{1}, uint64_t{33}, many(400, 65)})
-          for (const uint64_t shift : {0U, 1U})
-            compare_masks(
-                type, rows * heads * width, some_kept(heads, heads + rows), shift,
-                [&](std::byte* x, auto keep) { return cuda::mask_heads(x, type, rows, width, keep, test_stream()); },
-                [&](std::byte* x, auto keep) { kernels::mask_heads(x, type, rows, width, keep); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -67,7 +67,9 @@ bool charsmap::append_rewritten(std::string_view part, std::string& out) const {
     if (!is_rule) continue;
     const size_t begin = units_[at] & value_bits;
     if (begin >= texts_.size()) return false;
-    out.append(texts_, begin, texts_.find('\0', begin) - begin);
+    const auto written = std::string_view(texts_).substr(begin, texts_.find('\0', begin) - begin);
+    if (!core::is_utf8(written)) return false;  // the rule points into a character
+    out += written;
     return true;
   }
   return false;

@@ -66,7 +66,7 @@ bool json_flag_of(const nlohmann::json& from, const char* key, bool otherwise) {
 core::result<void> check_known_keys(const nlohmann::json& part, std::initializer_list<std::string_view> known) {
   if (!part.is_object()) return {};
   for (const auto& [key, value] : part.items())
-    if (!value.is_null() && std::ranges::find(known, key) == known.end())
+    if (!value.is_null() && std::ranges::find(known, std::string_view(key)) == known.end())
       return core::refused(fmt::format("the key '{}' is not known", core::shown(key)));
   return {};
 }

@@ -112,7 +112,8 @@ class pattern_parser {
 
   core::result<pattern_node> repeated(bool ignores_case, uint32_t depth) {
     TROUPE_ASSIGN(auto part, atom(ignores_case, depth));
-    for (;;) {
+    for (uint32_t quantifiers = 0;; ++quantifiers) {
+      if (quantifiers > most_quantifiers) return refused("more than 10 quantifiers in a row");
       const char sign = is('*') ? '*' : is('+') ? '+' : is('?') ? '?' : '\0';
       if (sign != '\0') {
         ++at_;

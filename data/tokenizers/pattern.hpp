@@ -14,6 +14,8 @@ namespace troupe::data {
 
 /// Largest number of times that a quantifier may repeat a part.
 inline constexpr uint32_t most_repeats = 1000;
+/// Largest number of quantifiers in a row, each of which repeats what those before it have made.
+inline constexpr uint32_t most_quantifiers = 10;
 /// Deepest nesting of groups and sets.
 inline constexpr uint32_t deepest_groups = 100;
 

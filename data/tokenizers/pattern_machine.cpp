@@ -31,7 +31,7 @@ uint32_t pattern_machine::add(node one) {
 
 core::result<uint32_t> pattern_machine::build(const pattern_node& part, uint32_t next) {
   if (nodes_.size() > most_pattern_parts)
-    return fail(error_kind::limit, fmt::format("the pattern has more than {} parts", most_pattern_parts));
+    return core::refused(fmt::format("the pattern has more than {} parts", most_pattern_parts));
   switch (part.is) {
     case pattern_node::kind::set:
     case pattern_node::kind::look:
@@ -109,8 +109,8 @@ core::result<void> pattern_machine::make_classes() {
     std::vector<bool> in(sets_.size());
     for (size_t s = 0; s < sets_.size(); ++s) in[s] = sets_[s].has(begins[i]);
     if (!class_with.contains(in) && class_with.size() >= most_character_classes)
-      return fail(error_kind::limit,
-                  fmt::format("the pattern tells more than {} kinds of characters apart", most_character_classes));
+      return core::refused(
+          fmt::format("the pattern tells more than {} kinds of characters apart", most_character_classes));
     const uint8_t one = class_with.emplace(std::move(in), static_cast<uint8_t>(class_with.size())).first->second;
     const uint32_t end = i + 1 < begins.size() ? begins[i + 1] : character_count;
     std::fill(of_all.begin() + begins[i], of_all.begin() + end, one);
@@ -118,7 +118,7 @@ core::result<void> pattern_machine::make_classes() {
   classes_ = static_cast<uint32_t>(class_with.size());
   members_.resize(sets_.size() * classes_);
   for (const auto& [in, one] : class_with)
-    for (size_t s = 0; s < in.size(); ++s) members_[s * classes_ + one] = in[s] ? 1 : 0;
+    for (size_t s = 0; s < in.size(); ++s) members_[s * classes_ + one] = static_cast<uint8_t>(in[s]);
   std::copy_n(of_all.begin(), ascii_.size(), ascii_.begin());
   std::map<std::string, uint16_t> page_with;
   for (uint32_t begin = 0; begin < character_count; begin += 256) {
@@ -162,7 +162,7 @@ core::result<uint32_t> pattern_machine::state_of(std::vector<uint32_t> nodes) co
     return fail(error_kind::limit, fmt::format("the pattern needs more than {} states", most_pattern_states));
   const auto out = static_cast<uint32_t>(states_.size());
   state_with_.emplace(nodes, out);
-  ends_here_.push_back(nodes_[nodes[0]].is == kind::match ? 1 : 0);
+  ends_here_.push_back(static_cast<uint8_t>(nodes_[nodes[0]].is == kind::match));
   transitions_.resize(transitions_.size() + classes_ + 1, unknown);
   states_.push_back(std::move(nodes));
   return out;

@@ -18,7 +18,7 @@
 namespace troupe::data {
 
 /// Largest size of an automaton: parts of the pattern, classes of characters, and states.
-inline constexpr uint32_t most_pattern_parts = 20'000, most_character_classes = 250, most_pattern_states = 10'000;
+inline constexpr uint32_t most_pattern_parts = 5'000, most_character_classes = 250, most_pattern_states = 4'000;
 /// A search that examines this many bytes for each byte of the text, in attempts that fail, is given up.
 inline constexpr uint64_t most_attempts = 256;
 

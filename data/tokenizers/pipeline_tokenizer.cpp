@@ -41,7 +41,7 @@ std::string with_replacements(std::string_view text) {
   return out;
 }
 
-/// What a tokenizer.json states, opened.
+/// The opened steps of a tokenizer.json.
 struct pipeline_parts {
   normalizer changes;
   text_cutter cutter;

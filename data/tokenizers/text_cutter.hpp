@@ -26,7 +26,7 @@ struct cut_word {
   [[nodiscard]] size_t place_of(size_t byte) const { return places == nullptr ? place + byte : places[byte]; }
 };
 
-/// What a text to be cut is a part of.
+/// The place of a text to be cut within its document.
 struct cut_text {
   bool begins_document = true;  ///< true: the text is the beginning of a document
   bool is_begin = true;         ///< false: an earlier part of the text, up to a place that may_divide_after(), was cut

@@ -40,7 +40,7 @@ struct tokenizer_description {  ///< identity of a tokenizer, which descriptions
 /// the files' bytes as its digest.
 bool same_vocabulary(const tokenizer_description& one, const tokenizer_description& other);
 
-/// What encode_part() sees of a text: a part of it, valid UTF-8 apart from a character that its end may cut.
+/// A part of a text, as encode_part() sees it: valid UTF-8 apart from a character that its end may cut.
 struct text_part {
   std::string_view text;
   bool is_begin = true;  ///< true: the text begins with this part

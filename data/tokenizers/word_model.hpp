@@ -42,7 +42,7 @@ class word_model {
   [[nodiscard]] virtual bool may_divide(std::string_view /*word*/, size_t /*at*/) const { return false; }
 };
 
-/// What the key `model` of a tokenizer.json says.
+/// The content of the key `model` of a tokenizer.json.
 struct model_in_file {
   std::unique_ptr<word_model> model;
   model_words words;

@@ -17,12 +17,19 @@ constexpr std::array<std::string_view, 30> category_names{"Cn", "Lu", "Ll", "Lt"
                                                           "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
                                                           "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
 
-/// Returns the number of the category of every character.
-const std::vector<uint8_t>& categories() {
+using ranges_by_category = std::array<std::vector<character_set::range>, category_names.size()>;
+
+/// Returns the ranges of characters of every general category, in order.
+const ranges_by_category& categories() {
   static const auto all = [] {
-    std::vector<uint8_t> out(character_count);
-    for (uint32_t c = 0; c < character_count; ++c)
-      out[c] = static_cast<uint8_t>(utf8proc_category(static_cast<utf8proc_int32_t>(c)));
+    ranges_by_category out;
+    for (uint32_t c = 0; c < character_count; ++c) {
+      auto& ranges = out[static_cast<size_t>(utf8proc_category(static_cast<utf8proc_int32_t>(c)))];
+      if (!ranges.empty() && ranges.back().last + 1 == c)
+        ranges.back().last = c;
+      else
+        ranges.push_back({c, c});
+    }
     return out;
   }();
   return all;
@@ -94,18 +101,11 @@ character_set character_set::with(const character_set& other) const {
 }
 
 character_set category_named(std::string_view name) {
-  std::array<bool, category_names.size()> wanted{};
-  if (name.empty() || name.size() > 2) return {};
-  for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = category_names[i].starts_with(name);
   std::vector<character_set::range> ranges;
-  const auto& all = categories();
-  for (uint32_t c = 0; c < character_count; ++c) {
-    if (!wanted[all[c]]) continue;
-    if (!ranges.empty() && ranges.back().last + 1 == c)
-      ranges.back().last = c;
-    else
-      ranges.push_back({c, c});
-  }
+  if (name.empty() || name.size() > 2) return {};
+  for (size_t i = 0; i < category_names.size(); ++i)
+    if (category_names[i].starts_with(name))
+      ranges.insert(ranges.end(), categories()[i].begin(), categories()[i].end());
   return character_set(std::move(ranges));
 }
 

@@ -344,6 +344,11 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
                                     .vocab_size = parts.text_of.size(),
                                     .end_of_text = special.end ? special.end : number_of("<|endoftext|>"),
                                     .digest = {}};
+  // An added word that is sought in normalized text is also decoded in that form, as in the package.
+  for (const auto& w : words) {
+    if (!w.is_normalized) continue;
+    TROUPE_ASSIGN(parts.text_of[w.id], parts.changes.apply(w.text, {}));
+  }
   // Names of special tokens in a text are ordinary text.
   std::erase_if(words, [&](const added_word& w) { return w.is_special || w.id == description.end_of_text; });
   std::vector<added_word> verbatim, normalized;
@@ -351,12 +356,8 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
   for (auto& w : words) {
     marks += fmt::format("{} {}{}{}{} {}\n", w.id, w.is_normalized ? "n" : "v", w.takes_left ? "l" : "",
                          w.takes_right ? "r" : "", w.is_single ? "s" : "", w.text);
-    if (!w.is_normalized) {
-      verbatim.push_back(w);
-      continue;
-    }
-    TROUPE_ASSIGN(w.text, parts.changes.apply(w.text, {}));
-    normalized.push_back(w);
+    if (w.is_normalized) w.text = parts.text_of[w.id];
+    (w.is_normalized ? normalized : verbatim).push_back(w);
   }
   parts.verbatim = added_finder(std::move(verbatim));
   parts.normalized = added_finder(std::move(normalized));

@@ -136,7 +136,7 @@ def steps_of(name, normalizer, pre_tokenizer, decoder, model, added=()):
     t = Tokenizer.from_str(json.dumps(file))
     t.add_tokens([AddedToken(text, **marks) for text, marks in added])
     file = json.loads(t.to_str())
-    if kind == "BPE":
+    if kind == "BPE" and not any(" " in word for word in words):
         file["model"]["merges"] = [" ".join(m) for m in file["model"]["merges"]]
     return file
 
@@ -190,7 +190,7 @@ def all_steps():
         (OUT / "unigram.model").read_bytes()).normalizer_spec.precompiled_charsmap).decode()
     llama_decoder = sequence("decoders", replace(SPACE, " "), {"type": "ByteFallback"}, {"type": "Fuse"},
                              {"type": "Strip", "content": " ", "start": 1, "stop": 0})
-    small = dict(vocab_size=180)
+    small = dict(vocab_size=420)
     bert = {"type": "WordPiece", "prefix": "##", "cleanup": True}
     fallback = dict(byte_fallback=True, fuse_unk=True, unk_token="<unk>")
     return {

@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_is_not_understood_is_refused_with_its_place)
            {"a{2,1}", "{ at character 1"},
            {"(?i:\u00e9)", "ignoring case beyond ASCII"},
            {"(?i:ss)", "two letters that are one ligature"},
-           {"a????????????", "more than 10 quantifiers in a row"},
+           {"a************", "more than 10 quantifiers in a row"},
            {"a*", "the pattern matches the empty text"}})
     check_failed(machine_of(expression), words);
 }

@@ -1,7 +1,7 @@
 // Makes a text of tokens as the key `decoder` of a tokenizer.json says.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>

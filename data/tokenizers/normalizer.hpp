@@ -1,7 +1,7 @@
 // Changes texts as the key `normalizer` of a tokenizer.json says, before they are cut into words.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>

@@ -2,6 +2,7 @@
 // the words of the step before it. Models encode each word by itself.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

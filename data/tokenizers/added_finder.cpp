@@ -28,18 +28,25 @@ size_t blanks_after(std::string_view text, size_t at) {
 
 added_finder::added_finder(std::vector<added_word> words) : words_(std::move(words)) {
   std::erase_if(words_, [](const added_word& w) { return w.text.empty(); });
-  std::ranges::stable_sort(words_, [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
+  const auto first = [](const added_word& w) { return static_cast<unsigned char>(w.text[0]); };
+  std::ranges::stable_sort(words_, [&](const auto& a, const auto& b) {
+    return first(a) != first(b) ? first(a) < first(b) : a.text.size() > b.text.size();
+  });
   for (const auto& w : words_) {
-    begins_[static_cast<unsigned char>(w.text[0])] = true;
+    ++begins_at_[first(w) + size_t{1}];
+    longest_ = std::max(longest_, w.text.size());
     takes_left_ = takes_left_ || w.takes_left;
   }
+  for (size_t byte = 1; byte < begins_at_.size(); ++byte) begins_at_[byte] += begins_at_[byte - 1];
 }
 
 const added_word* added_finder::longest_at(std::string_view text, size_t at) const {
-  if (at >= text.size() || !begins_[static_cast<unsigned char>(text[at])]) return nullptr;
+  if (at >= text.size()) return nullptr;
   const auto rest = text.substr(at);
-  const auto found = std::ranges::find_if(words_, [&](const auto& w) { return rest.starts_with(w.text); });
-  return found == words_.end() ? nullptr : &*found;
+  const auto byte = static_cast<unsigned char>(rest[0]);
+  for (size_t i = begins_at_[byte]; i < begins_at_[byte + size_t{1}]; ++i)
+    if (rest.starts_with(words_[i].text)) return &words_[i];
+  return nullptr;
 }
 
 std::vector<added_finder::place> added_finder::find(std::string_view text, bool is_end, size_t& known) const {
@@ -48,7 +55,7 @@ std::vector<added_finder::place> added_finder::find(std::string_view text, bool 
   if (words_.empty()) return out;
   // A word that begins before `known`, and the character after it, lie in the text.
   constexpr size_t longest_character = 4;
-  if (!is_end) known -= std::min(known, words_.front().text.size() + longest_character - 1);
+  if (!is_end) known -= std::min(known, longest_ + longest_character - 1);
   size_t taken = 0;
   for (size_t at = 0; at < known;) {
     const auto* word = longest_at(text, at);

@@ -37,8 +37,9 @@ class added_finder {
  private:
   [[nodiscard]] const added_word* longest_at(std::string_view text, size_t at) const;
 
-  std::vector<added_word> words_;  ///< the longest first
-  std::array<bool, 256> begins_{};
+  std::vector<added_word> words_;        ///< by their first byte, the longest first
+  std::array<size_t, 257> begins_at_{};  ///< [byte]: index of the first word that begins with this byte or a later one
+  size_t longest_ = 0;                   ///< size of the longest word
   bool takes_left_ = false;
 };
 

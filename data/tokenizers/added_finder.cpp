@@ -38,6 +38,14 @@ added_finder::added_finder(std::vector<added_word> words) : words_(std::move(wor
     takes_left_ = takes_left_ || w.takes_left;
   }
   for (size_t byte = 1; byte < begins_at_.size(); ++byte) begins_at_[byte] += begins_at_[byte - 1];
+  for (const auto& w : words_)
+    for (size_t at = 1; w.is_single && at < w.text.size(); ++at) {
+      const std::string_view rest = std::string_view(w.text).substr(at);
+      const auto begins_within = [&](const added_word& other) {
+        return other.text.starts_with(rest) || rest.starts_with(other.text);
+      };
+      may_divide_texts_ = may_divide_texts_ && std::ranges::none_of(words_, begins_within);
+    }
 }
 
 const added_word* added_finder::longest_at(std::string_view text, size_t at) const {

@@ -31,6 +31,9 @@ class added_finder {
   /// counts, and one that must stand alone and does not keeps its text from others.
   [[nodiscard]] std::vector<place> find(std::string_view text, bool is_end, size_t& known) const;
 
+  /// False if a text in parts may have other words than the whole: a word that must stand alone and does not keeps its
+  /// text from a word that begins within it, which a later part could find.
+  [[nodiscard]] bool may_divide_texts() const { return may_divide_texts_; }
   /// True if a word has its text at byte `at` of `text`.
   [[nodiscard]] bool begins_at(std::string_view text, size_t at) const { return longest_at(text, at) != nullptr; }
 
@@ -40,7 +43,7 @@ class added_finder {
   std::vector<added_word> words_;        ///< by their first byte, the longest first
   std::array<size_t, 257> begins_at_{};  ///< [byte]: index of the first word that begins with this byte or a later one
   size_t longest_ = 0;                   ///< size of the longest word
-  bool takes_left_ = false;
+  bool takes_left_ = false, may_divide_texts_ = true;
 };
 
 }  // namespace troupe::data

@@ -80,6 +80,7 @@ class pipeline_tokenizer final : public tokenizer {
 
   core::result<size_t> encode_part(const text_part& part, std::vector<uint32_t>& out) override {
     parts_.cutter.forget();
+    if (!part.is_end && !(parts_.verbatim.may_divide_texts() && parts_.normalized.may_divide_texts())) return size_t{0};
     const auto text = part.is_end ? part.text : part.text.substr(0, core::utf8_whole(part.text));
     size_t known = 0, at = 0, word = 0, tokens = out.size();
     for (const auto& added : parts_.verbatim.find(text, part.is_end, known)) {

@@ -28,7 +28,7 @@ constexpr const char* description_name = "config.json";
 constexpr const char* tie_key = "tie_word_embeddings";
 /// Model types outside of families/ whose head shares the embedding's weight even if config.json does not contain the
 /// key `tie_word_embeddings`, because save_pretrained() omits keys with default values.
-constexpr std::array<std::string_view, 4> tied_types{"gemma", "gemma2", "gemma3_text", "gpt_neo"};
+constexpr std::array<std::string_view, 2> tied_types{"gemma", "gpt_neo"};
 
 json parsed(const std::string& text) {
   auto out = core::parse_json<json>(text, max_description_depth);

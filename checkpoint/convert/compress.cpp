@@ -22,8 +22,8 @@ namespace {
 
 using kernels::group_scale;
 
-constexpr std::array<std::string_view, 10> families{"gemma",   "gemma2", "gemma3_text", "granite", "llama",
-                                                    "mistral", "olmo2",  "phi3",        "qwen2",   "qwen3"};
+constexpr std::array<std::string_view, 11> families{"gemma", "gemma2", "gemma3_text", "granite", "llama",  "mistral",
+                                                    "olmo2", "phi3",   "qwen2",       "qwen3",   "smollm3"};
 constexpr std::string_view weight_suffix = ".weight", layer_prefix = "model.layers.";
 
 /// Layers that runtimes join into one: the end of each one's name, and the name of the joined layer.

@@ -104,7 +104,8 @@ json keys_of(const families::family& f, const gguf_model& m) {
   add(k.mlp_bias.name, m.mlp_bias);
   for (const auto& number : f.gguf.numbers)
     for (const auto& [key, value] : m.numbers)
-      if (key == number.theirs) add((k.*number.ours).name, value == 0 ? json(nullptr) : json(value));
+      if (key == number.theirs)  // 0 means none where the number may be absent
+        add((k.*number.ours).name, value == 0 && number.absent >= 0 ? json(nullptr) : json(value));
   return out;
 }
 

@@ -546,13 +546,13 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused
   const whole_folder f(whole_llama);
   f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
   add_keys(f.folder / "m.gguf", f.folder / "other.gguf",
-           {{"general.architecture", formats::gguf_value::of(std::string("gemma2"))}});
+           {{"general.architecture", formats::gguf_value::of(std::string("starcoder2"))}});
   auto keys = json::parse(scratch_folder::read(f.folder / "hf/config.json"));
-  keys["model_type"] = "gemma2";
-  f.folder.write("gemma2.json", keys.dump());
-  const std::string words = "'other.gguf' has the architecture gemma2, which is not known here";
+  keys["model_type"] = "starcoder2";
+  f.folder.write("starcoder2.json", keys.dump());
+  const std::string words = "'other.gguf' has the architecture starcoder2, which is not known here";
   f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), words);
-  f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out", "--model-config", "gemma2.json"}), words);
+  f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out", "--model-config", "starcoder2.json"}), words);
   f.check_refused(f.checkpoint({"to-gguf", "other.gguf", "out.gguf", "--tokenizer", "bytes"}), words);
 }
 

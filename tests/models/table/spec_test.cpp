@@ -69,8 +69,8 @@ BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
 // The counts are those of transformers' models with the defaults of their configurations.
 BOOST_AUTO_TEST_CASE(every_family_has_as_many_parameters_by_default_as_transformers_gives_it) {
   const std::map<std::string, uint64_t> counts{
-      {"olmo2", 6888624128U},       {"granite", 6738415616U}, {"gemma2", 2614341888U},
-      {"gemma3_text", 2628658432U}, {"phi3", 3821079552U},    {"gpt_neox", 20554567680U},
+      {"olmo2", 6888624128U}, {"granite", 6738415616U},   {"gemma2", 2614341888U},  {"gemma3_text", 2628658432U},
+      {"phi3", 3821079552U},  {"gpt_neox", 20554567680U}, {"smollm3", 3075098624U},
   };
   for (const auto& [family, count] : counts)
     BOOST_TEST(make_model_table(parsed(R"({"model_type": ")" + family + "\"}"), 1, 16, 2).numel() == count, family);
@@ -145,8 +145,31 @@ BOOST_AUTO_TEST_CASE(a_part_of_a_head_is_rotated_and_phi3s_older_names_of_longro
   }
 }
 
-BOOST_AUTO_TEST_CASE(
-    attention_and_mlp_on_one_residual_path_are_one_segment_with_the_layers_in_the_order_of_computation) {
+BOOST_AUTO_TEST_CASE(layers_without_rotary_positions_are_those_of_the_list_or_of_the_interval) {
+  const auto none_in = [](const std::string& keys) {
+    const auto s = parsed(R"({"model_type": "smollm3", "num_hidden_layers": 4)" + keys + "}");
+    std::string out;
+    for (uint32_t l = 0; l < s.layers; ++l) {
+      out += s.rotation_in(l) == rotation::none ? 'n' : 'r';
+      if (s.attention_in(l).window > 0) out += 'w';
+    }
+    return out;
+  };
+  BOOST_TEST(none_in("") == "rrrn");
+  BOOST_TEST(none_in(R"(, "no_rope_layer_interval": 2)") == "rnrn");
+  BOOST_TEST(none_in(R"(, "no_rope_layers": [0, 1, 1, 1, 0])") == "nrrr");
+  BOOST_TEST(none_in(R"(, "use_sliding_window": true, "sliding_window": 8)") == "rrrnw");
+  BOOST_TEST(none_in(R"(, "sliding_window": 8)") == "rrrn");
+  BOOST_TEST(parsed(R"({"model_type": "smollm3"})").rope.theta == 2e6);
+  for (const char* wrong : {"[1, 1, 1]", "[1, 1, 1, 2]", "[]", "3"}) {
+    const auto refused = parse_model_spec(R"({"model_type": "smollm3", "num_hidden_layers": 4, "no_rope_layers": )" +
+                                          std::string(wrong) + "}");
+    BOOST_REQUIRE(!refused.has_value());
+    BOOST_TEST(refused.error().text.find("wanted a list of 0 or 1 for each of 4 layers") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(attention_and_mlp_on_one_residual_path_are_one_segment) {
   const std::string keys = R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 64,
                                "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 256)";
   const auto both = parsed(keys + "}");

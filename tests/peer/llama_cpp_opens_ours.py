@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m"]
 EXACT = 1e-3      # of log-probabilities, F32
 METHODS = [("q4_0", "gptq"), ("q8_0", "gptq"), ("q4_k_m", "rtn"), ("q4_0", "awq")]  # of `troupe compress`, with a text
+BY_TABLE = 3e-3   # the same where llama.cpp looks GELU up in a table of fp16
 QUANTISED = 5e-2  # llama.cpp quantises activations, too
 PROMPTS = [[1, 5, 7], [3, 200, 17, 90, 33, 4], list(range(10, 60))]
 
@@ -47,6 +48,29 @@ def models():
         positions = dict(llama, max_position_embeddings=4096 if name == "longrope" else 512)
         yield f"llama_{name}", transformers.LlamaForCausalLM(transformers.LlamaConfig(
             **positions, num_key_value_heads=2, rope_parameters=dict(rope_theta=10000.0, **rope)))
+
+
+def further_families():
+    """Models whose files are written in fp32 alone, and read back."""
+    torch.manual_seed(2)
+    sizes = dict(num_hidden_layers=4, hidden_size=256, intermediate_size=512, num_attention_heads=8, pad_token_id=None,
+                 max_position_embeddings=128, vocab_size=256, bos_token_id=0, eos_token_id=0)
+    gemma = sizes | dict(num_key_value_heads=4, head_dim=64, sliding_window=16, query_pre_attn_scalar=64)
+    linear = dict(full_attention=dict(rope_type="linear", factor=4.0, rope_theta=1e6),
+                  sliding_attention=dict(rope_type="default", rope_theta=10000.0))
+    yield "olmo2", transformers.Olmo2ForCausalLM(transformers.Olmo2Config(**sizes, num_key_value_heads=2))
+    yield "granite", transformers.GraniteForCausalLM(transformers.GraniteConfig(
+        **sizes, num_key_value_heads=2, embedding_multiplier=3.0, attention_multiplier=0.25, residual_multiplier=0.375,
+        logits_scaling=2.5))
+    yield "gemma2", transformers.Gemma2ForCausalLM(transformers.Gemma2Config(
+        **gemma, attn_logit_softcapping=5.0, final_logit_softcapping=4.0, attn_implementation="eager"))
+    yield "gemma3", transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(
+        **gemma | dict(num_hidden_layers=7), rope_parameters=linear, attn_implementation="eager"))
+    yield "phi3", transformers.Phi3ForCausalLM(transformers.Phi3Config(
+        **sizes, num_key_value_heads=2,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.75)))
+    yield "gpt_neox", transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**sizes, rotary_pct=0.5))
+    yield "smollm3", transformers.SmolLM3ForCausalLM(transformers.SmolLM3Config(**sizes, num_key_value_heads=2))
 
 
 def louder(model, factor):
@@ -99,7 +123,8 @@ def reread(troupe, gguf, folder):
     """The file's own weights, as transformers reads what `to-hf` makes of it."""
     shutil.rmtree(folder, ignore_errors=True)
     run(troupe, "checkpoint", "to-hf", gguf, folder, "--quiet")
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
+                                                             attn_implementation="eager").eval()
 
 
 def vocabularies(troupe, scratch):
@@ -182,6 +207,14 @@ def main(troupe, others):
                     "none", "--quiet")
                 compare(f"{name} {kind} {method}", path, reread(troupe, path, scratch / "back"), QUANTISED)
                 path.unlink()
+        for name, model in further_families():
+            folder, path = scratch / name, scratch / f"{name}.gguf"
+            louder(model, 1.5).save_pretrained(folder)
+            run(troupe, "checkpoint", "to-gguf", folder, path, "--type", "f32", "--tokenizer", "bytes", "--quiet")
+            limit = BY_TABLE if name.startswith(("gemma", "gpt_neox")) else EXACT
+            compare(name, path, model, limit)
+            compare(f"{name}, read back", path, reread(troupe, path, scratch / "back"), limit)
+            path.unlink()
         for path in others:
             compare(pathlib.Path(path).name, path, reread(troupe, path, scratch / "back"),
                     EXACT if path.endswith("32.gguf") else None)

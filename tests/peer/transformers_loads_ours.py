@@ -23,6 +23,17 @@ MODELS = {
     "llama": "{model_type: llama, num_hidden_layers: 2, hidden_size: 64, intermediate_size: 96, num_attention_heads: 4,"
              " num_key_value_heads: 2, max_position_embeddings: 32, vocab_size: 256}",
 }
+SIZES = ("num_hidden_layers: 2, hidden_size: 64, intermediate_size: 96, num_attention_heads: 4,"
+         " max_position_embeddings: 32, vocab_size: 256")
+MODELS |= {family: f"{{model_type: {family}, {SIZES}{keys}}}" for family, keys in {
+    "olmo2": ", num_key_value_heads: 2",
+    "granite": ", embedding_multiplier: 3, attention_multiplier: 0.25, residual_multiplier: 0.5, logits_scaling: 2",
+    "gemma2": ", num_key_value_heads: 2, head_dim: 16, sliding_window: 8, query_pre_attn_scalar: 16",
+    "gemma3_text": ", num_key_value_heads: 2, head_dim: 16, sliding_window: 8, sliding_window_pattern: 2",
+    "phi3": ", num_key_value_heads: 2, partial_rotary_factor: 0.75",
+    "gpt_neox": "",
+    "smollm3": ", num_key_value_heads: 2, no_rope_layer_interval: 2",
+}.items()}
 JOB = """model: {model}
 data: {{text: corpus.txt}}
 parallel: {{data: 2}}
@@ -52,7 +63,7 @@ for name, model in MODELS.items():
         wanted = next(e["loss"] for e in events if e.get("event") == "step" and e["step"] == 6)
         tokens = torch.tensor([list(window) + [window[0]]])
         for export, tolerance in (("hf", 1e-4), ("half", 3e-2)):
-            loaded = transformers.AutoModelForCausalLM.from_pretrained(folder / export)
+            loaded = transformers.AutoModelForCausalLM.from_pretrained(folder / export, attn_implementation="eager")
             with torch.no_grad():
                 logits = loaded(tokens[:, :-1]).logits.float()
             loss = float(torch.nn.functional.cross_entropy(logits[0], tokens[0, 1:]))

@@ -222,10 +222,13 @@ normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& x) 
     return mlp_in_tiles(
         scope, x, is_normed ? std::optional(next_norm(scope, norm_numbers_of(spec_))) : std::optional<row_norm>());
   const size_t count = spec_.family->mlp_first_layers();
-  const auto [inner, past] =
-      is_normed ? normed(scope, x, count, panel_sums::rounded)
-                : normed_outputs{projected(scope, x, next_linears(scope, count, panel_sums::rounded)), x};
-  return {{mlp_output(scope, inner)}, past};
+  if (is_normed) {
+    const auto [inner, past] = normed(scope, x, count, panel_sums::rounded);
+    return {{mlp_output(scope, inner)}, past};
+  }
+  // A view, so that the layers' gradients are added up before that of the residual path, as in row tiles.
+  const at::Tensor read = x.view_as(x);
+  return {{mlp_output(scope, projected(scope, read, next_linears(scope, count, panel_sums::rounded)))}, x};
 }
 
 at::Tensor family_model::mlp(segment_scope& scope, const at::Tensor& x) const {

@@ -121,7 +121,8 @@ at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, cons
                         const projection& p) {
   TORCH_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(), "a gate of ", gate.sizes(), " for ",
               up.sizes());
-  if (act != activation::silu) return linear(scope, activate(gate, act).mul(up), p);
+  // Contiguous, because halves of one layer's output must give the bits that the copies of row tiles give.
+  if (act != activation::silu) return linear(scope, activate(gate.contiguous(), act).mul(up.contiguous()), p);
   at::Tensor y, gate_rows, up_rows;
   {
     const below_autograd plain;

@@ -61,6 +61,26 @@ BOOST_AUTO_TEST_CASE(llama_with_grouped_queries_and_more_than_one_block_of_queri
                     2, 270);
 }
 
+BOOST_AUTO_TEST_CASE(other_families) {
+  const std::string sizes = R"("num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "vocab_size": 20,
+                               "intermediate_size": 12, "max_position_embeddings": 8)";
+  const auto check = [&](const std::string& family, const std::string& keys) {
+    BOOST_TEST_CONTEXT(family) {
+      check_derivatives(R"({"model_type": ")" + family + "\", " + sizes + keys + "}", 1, 8);
+    }
+  };
+  check("olmo2", "");
+  check("granite", R"(, "embedding_multiplier": 3, "residual_multiplier": 0.5, "logits_scaling": 2,
+                      "attention_multiplier": 0.7)");
+  check("gemma2", R"(, "num_key_value_heads": 1, "head_dim": 4, "sliding_window": 3, "attn_logit_softcapping": 2,
+                     "final_logit_softcapping": 1.5)");
+  check("gemma3_text",
+        R"(, "num_key_value_heads": 1, "head_dim": 4, "sliding_window": 3, "sliding_window_pattern": 2)");
+  check("phi3", R"(, "partial_rotary_factor": 0.5)");
+  check("gpt_neox", R"(, "rotary_pct": 0.5)");
+  check("smollm3", R"(, "num_key_value_heads": 1, "no_rope_layers": [0, 1])");
+}
+
 BOOST_AUTO_TEST_CASE(other_activations) {
   for (const char* name : {"gelu", "relu", "silu"})
     check_derivatives(R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 12, "n_head": 1, "n_positions": 8,

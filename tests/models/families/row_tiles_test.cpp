@@ -41,6 +41,22 @@ const std::vector<std::string> others = {
     R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
         "num_key_value_heads": 2, "intermediate_size": 45, "max_position_embeddings": 32, "hidden_act": "silu",
         "mlp_bias": true})"};
+/// Models with norms behind attention and the MLP, soft caps, one layer of gate and values, attention and MLP beside
+/// each other, factors.
+const std::vector<std::string> further = {
+    R"({"model_type": "olmo2", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "intermediate_size": 45, "max_position_embeddings": 32})",
+    R"({"model_type": "gemma2", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "head_dim": 8, "intermediate_size": 45, "max_position_embeddings": 32, "sliding_window": 8,
+        "final_logit_softcapping": 2})",
+    R"({"model_type": "phi3", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "intermediate_size": 45, "max_position_embeddings": 32, "partial_rotary_factor": 0.5, "resid_pdrop": 0.1})",
+    R"({"model_type": "phi3", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "intermediate_size": 45, "max_position_embeddings": 32, "hidden_act": "gelu"})",
+    R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "intermediate_size": 45, "max_position_embeddings": 32, "rotary_pct": 0.5, "hidden_dropout": 0.1})",
+    R"({"model_type": "granite", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "intermediate_size": 45, "max_position_embeddings": 32, "logits_scaling": 3, "residual_multiplier": 0.3})"};
 constexpr core::dtype types[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f16, core::dtype::f64};
 /// Numbers of rows and columns that result in two panels and a part of a third.
 constexpr uint64_t rows = 150, columns = 32;
@@ -119,6 +135,16 @@ BOOST_AUTO_TEST_CASE(every_activation_and_biases_have_the_same_bits_in_tiles_of_
         const result wanted = backward_of(json, type, 0, 0, parts::whole);
         check_same(backward_of(json, type, 0, panel_rows, parts::whole), wanted);
         check_same(backward_of(json, type, 0, 2 * panel_rows, parts::split), wanted);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(blocks_and_heads_of_other_families_have_the_same_bits_in_tiles) {
+  for (const auto& json : further)
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
+      BOOST_TEST_CONTEXT(json << " in " << core::name_of(type)) {
+        const result wanted = backward_of(json, type, 0, 0, parts::whole);
+        check_same(backward_of(json, type, panel_rows, panel_rows, parts::whole), wanted);
+        check_same(backward_of(json, type, panel_rows, panel_rows, parts::split), wanted);
       }
 }
 

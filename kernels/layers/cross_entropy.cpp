@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/token_order.hpp"
 #include "kernels/base/exponential.hpp"
 #include "kernels/base/with_dtype.hpp"
 
@@ -40,6 +41,20 @@ struct running_sum {
     to[2] = at_target;
   }
 };
+
+/// Logarithm of the softmax's sum, and sum among a row's statistics, of a row without a target.
+template <class Wide>
+inline constexpr Wide no_log_sum = std::numeric_limits<Wide>::infinity();
+template <class Wide>
+inline constexpr Wide no_sum = -1;
+
+/// Writes the row_statistics numbers of a row without a target.
+template <class Wide>
+void write_none(Wide* to) {
+  to[0] = -std::numeric_limits<Wide>::infinity();
+  to[1] = no_sum<Wide>;
+  to[2] = 0;
+}
 
 bool is_column(int64_t target, uint64_t width) { return target >= 0 && static_cast<uint64_t>(target) < width; }
 
@@ -101,6 +116,10 @@ double sum_of_losses(const std::byte* logits, core::dtype type, uint64_t rows, u
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       const auto* x = reinterpret_cast<const T*>(logits) + r * width;
+      if (!core::is_target(targets[r])) {
+        log_sums[r] = no_log_sum<float>;
+        continue;
+      }
       log_sums[r] = powers_of(x, width).log_sum();
       sum += static_cast<double>(log_sums[r] - widen(x[targets[r]]));
     }
@@ -113,7 +132,10 @@ void statistics_of_rows(const std::byte* logits, core::dtype type, uint64_t rows
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       const auto* x = reinterpret_cast<const T*>(logits) + r * stride;
-      powers_of(x, width).write(statistics + r * row_statistics, target_of(x, width, targets[r]));
+      if (core::is_target(targets[r]))
+        powers_of(x, width).write(statistics + r * row_statistics, target_of(x, width, targets[r]));
+      else
+        write_none(statistics + r * row_statistics);
     }
   });
 }
@@ -123,6 +145,10 @@ void softmax_gradient(std::byte* logits, core::dtype type, uint64_t rows, uint64
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       auto* x = reinterpret_cast<T*>(logits) + r * stride;
+      if (!core::is_target(targets[r])) {
+        std::fill(x, x + stride, T{});
+        continue;
+      }
       const float log_sum = log_sums[r];
       const bool own = is_column(targets[r], width);
       const T at_target = own ? narrow<T>((kernels::exponential(widen(x[targets[r]]) - log_sum) - 1.0F) * factor) : T{};
@@ -170,6 +196,10 @@ double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t ran
     running_sum<Wide> whole;
     Wide at_target = 0;
     const auto of = [&](uint64_t rank) { return statistics + rank * rank_stride + r * row_statistics; };
+    if (of(0)[1] < 0) {  // a row without a target
+      log_sums[r] = no_log_sum<Wide>;
+      continue;
+    }
     for (uint64_t rank = 0; rank < ranks; ++rank) whole.largest = std::max(whole.largest, of(rank)[0]);
     for (uint64_t rank = 0; rank < ranks; ++rank) {
       whole.sum += of(rank)[1] * exponential(of(rank)[0] - whole.base());
@@ -206,6 +236,10 @@ double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       const auto* x = reinterpret_cast<const T*>(logits) + r * width;
+      if (!core::is_target(targets[r])) {
+        log_sums[r] = no_log_sum<Wide>;
+        continue;
+      }
       log_sums[r] = powers_reference<Wide>(x, width).log_sum();
       sum += static_cast<double>(log_sums[r] - static_cast<Wide>(widen(x[targets[r]])));
     }
@@ -219,8 +253,11 @@ void cross_entropy_part_reference(const std::byte* logits, core::dtype type, uin
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       const auto* x = reinterpret_cast<const T*>(logits) + r * stride;
-      powers_reference<Wide>(x, width).write(statistics + r * row_statistics,
-                                             static_cast<Wide>(target_of(x, width, targets[r])));
+      if (core::is_target(targets[r]))
+        powers_reference<Wide>(x, width).write(statistics + r * row_statistics,
+                                               static_cast<Wide>(target_of(x, width, targets[r])));
+      else
+        write_none(statistics + r * row_statistics);
     }
   });
 }
@@ -231,6 +268,10 @@ void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint6
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       auto* x = reinterpret_cast<T*>(logits) + r * stride;
+      if (!core::is_target(targets[r])) {
+        std::fill(x, x + stride, T{});
+        continue;
+      }
       for (uint64_t i = 0; i < width; ++i) {
         const Wide p = exponential(static_cast<Wide>(widen(x[i])) - log_sums[r]);
         const Wide wanted = static_cast<int64_t>(i) == targets[r] ? Wide{1} : Wide{0};

@@ -15,19 +15,22 @@ inline constexpr uint64_t loss_block = 4096;
 
 /// Computes the cross-entropy of `rows` x `width` logits of `type` (f32, bf16 or f16): sets log_sums[r] = log(sum of
 /// e^x over row r), and returns the sum over the rows, in order, of log_sums[r] less the logit of `targets[r]`, which
-/// is a column. A row's bits depend on the row alone. The running sum is relative to the largest logit so far, and is
+/// is a column. A row whose target is core::no_target adds nothing, and its log_sums[r] is infinite. A row's bits
+/// depend on the row alone. The running sum is relative to the largest logit so far, and is
 /// scaled when a block has a larger one. Source: Milakov, Gimelshein 2018 (arXiv:1805.02867), section 3.
 double cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
                      float* log_sums);
 
 /// Replaces the logits by their gradient: (e^(x - log_sums[r]) - (1 at the target, else 0)) * factor, in fp32, rounded
 /// once. Rows are `stride` elements apart, and the elements between a row's last column and the next row become 0. A
-/// target that is not one of the `width` columns belongs to another rank, and 1 is subtracted nowhere.
+/// target that is not one of the `width` columns belongs to another rank, and 1 is subtracted nowhere; a row without a
+/// target has the gradient 0.
 void cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                             const int64_t* targets, const float* log_sums, double factor);
 
 /// How many numbers per row a rank that has only some of a vocabulary's columns sends to the other ranks: its greatest
-/// logit, the sum of e^(x - greatest), and the target's logit, or 0 if another rank has the target's column.
+/// logit, the sum of e^(x - greatest), and the target's logit, or 0 if another rank has the target's column. The sum of
+/// a row without a target is -1.
 inline constexpr uint64_t row_statistics = 3;
 
 /// Computes row_statistics numbers for each of `rows` rows of `width` logits, which are this rank's columns; rows are

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/token_order.hpp"
 #include "samples.hpp"
 
 namespace troupe::kernels::tests {
@@ -108,6 +109,48 @@ double joined(const std::vector<std::byte>& logits, core::dtype type, uint64_t r
     first += own;
   }
   return joined_cross_entropy<Wide>(statistics.data(), cut.size(), rank_stride, rows, log_sums.data());
+}
+
+// Rows without a target add nothing to the loss and get the gradient 0; the other rows have the bits that they have
+// without them.
+BOOST_AUTO_TEST_CASE(rows_without_a_target_are_left_out) {
+  const uint64_t rows = 4, width = 65;
+  for (const core::dtype type : fp32_dtypes) {
+    const auto logits = stored_as(type, logits_of(rows * width, 9));
+    const std::vector<int64_t> targets{core::no_target, 3, core::no_target, 64};
+    const auto row = [&](const std::vector<std::byte>& of, uint64_t r) {
+      const uint64_t bytes = width * core::size_of(type);
+      return std::vector<std::byte>(of.begin() + static_cast<long>(r * bytes),
+                                    of.begin() + static_cast<long>((r + 1) * bytes));
+    };
+    std::vector<float> wanted_sums(rows), sums(rows), joined_sums(rows);
+    const double wanted = cross_entropy_reference(logits.data(), type, rows, width, targets.data(), wanted_sums.data());
+    double alone = 0;
+    auto gradient = logits;
+    cross_entropy_backward_reference(gradient.data(), type, rows, width, width, targets.data(), wanted_sums.data(),
+                                     0.3);
+    for (const uint64_t r : {1U, 3U}) {
+      float sum = 0;
+      auto only = row(logits, r);
+      alone += cross_entropy_reference(only.data(), type, 1, width, &targets[r], &sum);
+      cross_entropy_backward_reference(only.data(), type, 1, width, width, &targets[r], &sum, 0.3);
+      TROUPE_CHECK_SAME_BITS(row(gradient, r), only);
+    }
+    BOOST_TEST(wanted == alone);
+    const std::vector<std::byte> zeros(width * core::size_of(type));
+    for (const uint64_t r : {0U, 2U}) TROUPE_CHECK_SAME_BITS(row(gradient, r), zeros);
+    for_each_simd_target([&] {
+      auto got = logits;
+      BOOST_TEST(kernels::cross_entropy(logits.data(), type, rows, width, targets.data(), sums.data()) == wanted);
+      cross_entropy_backward(got.data(), type, rows, width, width, targets.data(), sums.data(), 0.3);
+      TROUPE_CHECK_SAME_BITS(got, gradient);
+      const double of_parts = joined(logits, type, rows, width, {40, 25}, targets, joined_sums);
+      BOOST_TEST(std::abs(of_parts - wanted) <= 1e-5 * wanted);
+      auto part = logits;
+      cross_entropy_backward(part.data(), type, rows, width, width, targets.data(), joined_sums.data(), 0.3);
+      for (const uint64_t r : {0U, 2U}) TROUPE_CHECK_SAME_BITS(row(part, r), row(gradient, r));
+    });
+  }
 }
 
 BOOST_AUTO_TEST_CASE(parts_of_a_vocabulary_have_the_loss_of_all_of_it) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -47,6 +48,12 @@ struct unread_key {
   std::string_view reason = {};
 };
 
+/// Key of a token, and the one of models without the key; a model whose vocabulary does not have that one has none.
+struct padding_key {
+  std::string_view name = {};
+  std::optional<uint32_t> usual = {};
+};
+
 /// The keys of config.json that a family's sizes and choices are read from.
 struct config_keys {
   size_key layers = {}, width = {}, heads = {};
@@ -69,8 +76,8 @@ struct config_keys {
   flag_key tied = {"tie_word_embeddings", false};
   flag_key attention_bias = {}, mlp_bias = {};
   /// Key of the token whose embedding begins as 0 and gets no gradient from the embedding: nn.Embedding's padding_idx.
-  /// A negative number counts from the end of the vocabulary. Empty: all embeddings are trained alike.
-  std::string_view padding = {};
+  /// A negative number counts from the end of the vocabulary. No key: all embeddings are trained alike.
+  padding_key padding = {};
   /// Key of a flag: attention and MLP read the same residual path, and their results are added to it together.
   flag_key parallel_residual = {};
   /// Keys of factors: of the embedding's vectors, of what attention and MLP add to the residual path, and of the

@@ -35,6 +35,7 @@ constexpr family gemma2{
             .norm_epsilon = {"rms_norm_eps", 1e-6},
             .tied = {"tie_word_embeddings", true},
             .attention_bias = {"attention_bias", false},
+            .padding = {"pad_token_id", 0},
             .score_width = {"query_pre_attn_scalar", 256},
             .attention_soft_cap = {"attn_logit_softcapping", 50},
             .logit_soft_cap = {"final_logit_softcapping", 30},

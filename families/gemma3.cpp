@@ -39,6 +39,7 @@ constexpr family gemma3{
             .norm_epsilon = {"rms_norm_eps", 1e-6},
             .tied = {"tie_word_embeddings", true},
             .attention_bias = {"attention_bias", false},
+            .padding = {"pad_token_id", 0},
             .score_width = {"query_pre_attn_scalar", 256},
             .logit_soft_cap = {"final_logit_softcapping"},
             .rotary_base = {"rope_theta", 1e6},

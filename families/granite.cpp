@@ -33,6 +33,7 @@ constexpr family granite{
             .norm_epsilon = {"rms_norm_eps", 1e-6},
             .attention_bias = {"attention_bias", false},
             .mlp_bias = {"mlp_bias", false},
+            .padding = {"pad_token_id"},
             .embedding_scale = {"embedding_multiplier", 1},
             .residual_scale = {"residual_multiplier", 1},
             .attention_scale = {"attention_multiplier", 1},

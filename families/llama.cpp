@@ -21,7 +21,7 @@ constexpr family llama{
             .norm_epsilon = {"rms_norm_eps", 1e-6},
             .attention_bias = {"attention_bias", false},
             .mlp_bias = {"mlp_bias", false},
-            .padding = "pad_token_id",
+            .padding = {"pad_token_id"},
             .attention_dropout = {"attention_dropout", 0},
         },
     .names = llama_layer_names,

@@ -21,7 +21,7 @@ constexpr family mistral{
             .activation = "hidden_act",
             .usual_activation = "silu",
             .norm_epsilon = {"rms_norm_eps", 1e-6},
-            .padding = "pad_token_id",
+            .padding = {"pad_token_id"},
             .attention_dropout = {"attention_dropout", 0},
         },
     .names = llama_layer_names,

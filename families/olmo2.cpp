@@ -52,6 +52,7 @@ constexpr family olmo2{
             .usual_activation = "silu",
             .norm_epsilon = {"rms_norm_eps", 1e-5},
             .attention_bias = {"attention_bias", false},
+            .padding = {"pad_token_id", 1},
             .attention_dropout = {"attention_dropout", 0},
         },
     .names = olmo2_layer_names(),

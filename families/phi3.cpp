@@ -60,6 +60,7 @@ constexpr family phi3{
             .activation = "hidden_act",
             .usual_activation = "silu",
             .norm_epsilon = {"rms_norm_eps", 1e-5},
+            .padding = {"pad_token_id", 32000},
             .rotary_share = {"partial_rotary_factor", 1},
             .original_positions = 4096,
             .longrope_names = phi3_longrope,

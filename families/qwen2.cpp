@@ -44,7 +44,7 @@ constexpr family qwen2{
             .usual_activation = "silu",
             .norm_epsilon = {"rms_norm_eps", 1e-6},
             .attention_bias = {.usual = true},
-            .padding = "pad_token_id",
+            .padding = {"pad_token_id"},
             .attention_dropout = {"attention_dropout", 0},
         },
     .names = llama_layer_names,

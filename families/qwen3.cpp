@@ -51,7 +51,7 @@ constexpr family qwen3{
             .usual_activation = "silu",
             .norm_epsilon = {"rms_norm_eps", 1e-6},
             .attention_bias = {"attention_bias", false},
-            .padding = "pad_token_id",
+            .padding = {"pad_token_id"},
             .attention_dropout = {"attention_dropout", 0},
         },
     .names = qwen3_layer_names(),

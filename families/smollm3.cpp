@@ -25,6 +25,7 @@ constexpr family smollm3{
             .tied = {"tie_word_embeddings", true},
             .attention_bias = {"attention_bias", false},
             .mlp_bias = {"mlp_bias", false},
+            .padding = {"pad_token_id", 128004},
             .rotary_base = {"rope_theta", 2e6},
             .rotated_layers = "no_rope_layers",
             .unrotated_every = {"no_rope_layer_interval", 4},

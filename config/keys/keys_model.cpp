@@ -180,11 +180,12 @@ void add_shared_keys(key_rows& t) {
                            "use_cache", "task_specific_params", "pretraining_tp"})
     say_unread(row(name, any, "none").means("Kept for other programs."), {});
   row("pad_token_id", integer, "none")
+      .or_null()
       .at_least(-most_size)
       .at_most(most_size - 1)
       .means(
           "Token whose embedding begins as 0 and gets no gradient as an input, as in transformers; below 0: from the "
-          "end. gpt2 ignores it.");
+          "end. None: transformers' token of the family, if the vocabulary has it. gpt2 and gpt_neox ignore it.");
   for (const char* name : {"torch_dtype", "dtype"})
     say_unread(row(name, any, "none").means("Kept for other programs."), "the run's own precision keys decide");
 }

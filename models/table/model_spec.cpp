@@ -442,13 +442,17 @@ void read_window(key_reader& keys, const families::config_keys& k, model_spec& s
 /// Reads the token that transformers gives to nn.Embedding as padding_idx; a negative number counts from the end of the
 /// vocabulary.
 std::optional<uint32_t> read_padding(key_reader& keys, const families::config_keys& k, const model_spec& spec) {
-  const json* v = k.padding.empty() ? nullptr : keys.find(k.padding);
-  if (v == nullptr || keys.refused(k.vocabulary.name)) return std::nullopt;
+  if (k.padding.name.empty() || keys.refused(k.vocabulary.name)) return std::nullopt;
+  const json* v = keys.find(k.padding.name);
+  if (v == nullptr) {
+    const bool has_usual = !keys.is_null(k.padding.name) && k.padding.usual < spec.vocabulary;
+    return has_usual ? k.padding.usual : std::nullopt;
+  }
   const int64_t size = spec.vocabulary;
   const bool fits = v->is_number_unsigned() ? v->get<uint64_t>() < spec.vocabulary
                                             : v->is_number_integer() && v->get<int64_t>() >= -size;
   if (!fits) {
-    keys.refuse(k.padding, fmt::format("a token from 0 to {} or, from the end, -{} to -1", size - 1, size), *v);
+    keys.refuse(k.padding.name, fmt::format("a token from 0 to {} or, from the end, -{} to -1", size - 1, size), *v);
     return std::nullopt;
   }
   const auto token = v->get<int64_t>();

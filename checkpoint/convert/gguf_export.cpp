@@ -184,7 +184,7 @@ class row_reader {
     for (uint64_t row = 0; row < rows_; row += step) {
       const uint64_t n = std::min(step, rows_ - row);
       TROUPE_TRY(read(row * row_bytes_, n * row_bytes_, rows_block_));
-      if (t_.order == formats::gguf_order::raised) raise();
+      if (t_.order == formats::gguf_order::raised) add_one();
       if (t_.head_rows != 0) put_pairs_side_by_side(n);
       TROUPE_TRY(take(t_.head_rows != 0 ? ordered_ : rows_block_));
     }
@@ -209,7 +209,7 @@ class row_reader {
   }
 
   /// Adds 1 to each of the fp32 elements that were read.
-  void raise() {
+  void add_one() {
     for (size_t at = 0; at + sizeof(float) <= rows_block_.size(); at += sizeof(float)) {
       float x = 0;
       std::memcpy(&x, &rows_block_[at], sizeof(x));

@@ -2,8 +2,9 @@
 #include "models/families/family_model.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 
 #include <algorithm>
 #include <numeric>
@@ -21,7 +22,10 @@ namespace {
 
 /// Returns `value` rounded to fp32 and then to `type`, as transformers rounds a factor that it stores as a tensor.
 double rounded_to(core::dtype type, double value) {
-  return at::full({}, static_cast<float>(value), at::dtype(torch_dtype(type))).item<double>();
+  const auto x = static_cast<float>(value);
+  if (type == core::dtype::bf16) return static_cast<float>(c10::BFloat16(x));
+  if (type == core::dtype::f16) return static_cast<float>(c10::Half(x));
+  return x;
 }
 
 }  // namespace

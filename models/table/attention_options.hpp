@@ -1,4 +1,4 @@
-// What the attention of one layer computes from the products of queries and keys, apart from sizes. No Torch here.
+// Options of the attention of one layer: how scores follow from products of queries and keys. No Torch here.
 #pragma once
 
 #include <cmath>

@@ -2,8 +2,8 @@
 // layer, an embedding that grows with the width.
 #include <iterator>
 
-#include "families/gemma_layers.hpp"
 #include "families/all_families.hpp"
+#include "families/gemma_layers.hpp"
 
 namespace troupe::families {
 namespace {

@@ -1,7 +1,7 @@
 // Gemma 3, the model of texts: Gemma 2 with norms of the heads of queries and keys instead of the soft cap of scores, a
 // window in five of six layers, and rotary positions with another base in these.
-#include "families/gemma_layers.hpp"
 #include "families/all_families.hpp"
+#include "families/gemma_layers.hpp"
 
 namespace troupe::families {
 namespace {

@@ -1,7 +1,7 @@
 // Granite 3: Llama's layers with a factor of the embedding, of attention scores and of what is added to the residual
 // path, and logits that are divided by a number.
-#include "families/llama_layers.hpp"
 #include "families/all_families.hpp"
+#include "families/llama_layers.hpp"
 
 namespace troupe::families {
 namespace {

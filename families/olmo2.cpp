@@ -1,7 +1,7 @@
 // OLMo 2: Llama's layers, with the norms of a block behind attention and behind the MLP instead of before them, and
 // norms of all queries and of all keys of a token.
-#include "families/llama_layers.hpp"
 #include "families/all_families.hpp"
+#include "families/llama_layers.hpp"
 
 namespace troupe::families {
 namespace {

@@ -1,7 +1,7 @@
 // Phi-3 and Phi-4: Llama's layers with one projection of queries, keys and values and one of gate and values; a part of
 // a head may be rotated.
-#include "families/llama_layers.hpp"
 #include "families/all_families.hpp"
+#include "families/llama_layers.hpp"
 
 namespace troupe::families {
 namespace {

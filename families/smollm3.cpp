@@ -1,6 +1,6 @@
 // SmolLM3: Llama's layers, some of them without rotary positions; these may have a window of attention.
-#include "families/llama_layers.hpp"
 #include "families/all_families.hpp"
+#include "families/llama_layers.hpp"
 
 namespace troupe::families {
 

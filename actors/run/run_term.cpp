@@ -6,8 +6,8 @@ namespace troupe::actors {
 
 run_term::run_term(training_run& run, job::blueprint made) : plan(std::move(made)), pruner(run, plan.compression) {
   const bool on_host = plan.config->device == core::device_kind::cpu;
-  memory.ledger = std::make_unique<allocation_ledger>(plan.train.ranks(),
-                                                      on_host ? counted_memory::host : counted_memory::device);
+  memory.ledger =
+      std::make_unique<allocation_ledger>(plan.train.ranks(), on_host ? counted_memory::host : counted_memory::device);
 }
 
 void run_term::use_programs(plan::plan_choice which, plan::rank_plans plans) {

@@ -70,9 +70,7 @@ void order_on_device(std::vector<std::function<std::unique_ptr<executor>()>>& la
   for (uint32_t seat = 1; seat < lanes.size(); ++seat) {
     const auto lane = seat < plan::num_lanes ? static_cast<plan::lane>(seat) : plan::lane::compute;
     lanes[seat] = [make = std::move(lanes[seat]), device = memory.device(), use = use_of(lane, tiers), room,
-                   ledger_owner] {
-      return std::make_unique<device_lane>(make(), device, use, room, ledger_owner);
-    };
+                   ledger_owner] { return std::make_unique<device_lane>(make(), device, use, room, ledger_owner); };
   }
 }
 

@@ -90,9 +90,10 @@ core::result<host_slots> read_line(std::string_view line, const std::string& whe
   const auto slots = words.slots.empty() ? std::nullopt : core::number_of<uint32_t>(words.slots.front());
   if (!slots) return wrong(fmt::format("wanted `HOST slots=N`, got `{}`", line.substr(0, 200)));
   if (!words.unknown.empty())
-    return wrong(fmt::format("wanted `HOST slots=N`, got the word `{}` as well: write each host on a line of its own, "
-                             "and notes after a #",
-                             words.unknown.substr(0, 200)));
+    return wrong(
+        fmt::format("wanted `HOST slots=N`, got the word `{}` as well: write each host on a line of its own, "
+                    "and notes after a #",
+                    words.unknown.substr(0, 200)));
   if (*slots == 0 || *slots > slots_max)
     return wrong(fmt::format("wanted 1 to {} slots for {}, got {}; leave the host out to use none", slots_max,
                              out->name, *slots));

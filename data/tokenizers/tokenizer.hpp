@@ -102,8 +102,8 @@ std::unique_ptr<tokenizer> make_byte_tokenizer();
 /// vocab.json: SentencePiece. A folder with vocab.json and merges.txt, or that vocab.json itself: byte pairs. A
 /// tokenizer.json, or a folder with it: the steps that it names (pipeline_tokenizer.hpp). A GGUF file or a list of
 /// words: the vocabulary in it (made_files.hpp). The folder's special tokens and added words are used
-/// (special_tokens.hpp). Errors (bad_input): any other path, files that are truncated or of another kind, and steps that
-/// are not known.
+/// (special_tokens.hpp). Errors (bad_input): any other path, files that are truncated or of another kind, and steps
+/// that are not known.
 core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path);
 
 /// Returns an error if the tokenizer has more tokens than the model's vocabulary of `vocab_size`. The byte tokenizer is

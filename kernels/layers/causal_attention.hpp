@@ -1,6 +1,6 @@
 // Self-attention over the tokens of one document, causal or to all of them, forward and backward on the CPU, in blocks
-// of queries whose weights stay in the cache. Owns the arithmetic; leaves the limits of documents, the random numbers of dropout and the
-// memory to the caller.
+// of queries whose weights stay in the cache. Owns the arithmetic; leaves the limits of documents, the random numbers
+// of dropout and the memory to the caller.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ struct attention_masks {
 
 /// Sizes of an attention over f32, bf16 or f16 elements; sums and weights are fp32 for all of them. heads / kv_heads
 /// query heads share a key head. A query sees the keys up to its own position, or the last `window` of them, or, if
-/// attention is not causal, all keys; the score of a key is s = scale * (query . key), or soft_cap * tanh(s / soft_cap).
+/// attention is not causal, all keys; the score of a key is s = scale * (query . key), or soft_cap * tanh(s /
+/// soft_cap).
 struct attention_sizes {
   core::dtype type = core::dtype::f32;
   uint64_t tokens = 0, heads = 1, kv_heads = 1, head_width = 1;

@@ -121,12 +121,11 @@ at::Tensor flash_forward(const attention_work& work, const parts& in, at::Tensor
 }
 
 at::Tensor efficient_forward(const attention_work& work, const parts& in, at::Tensor& log_sums) {
-  auto made = at::_efficient_attention_forward(rows_of(work, in.q), rows_of(work, repeated(work, in.k)),
-                                               rows_of(work, repeated(work, in.v)), /*bias=*/{}, boundaries_of(work),
-                                               boundaries_of(work), longest_of(work), longest_of(work), /*dropout_p=*/0,
-                                               causal_from_top_left,
-                                               /*compute_log_sumexp=*/true, scale_of(work), /*seqlen_k=*/{},
-                                               window_of(work));
+  auto made = at::_efficient_attention_forward(
+      rows_of(work, in.q), rows_of(work, repeated(work, in.k)), rows_of(work, repeated(work, in.v)), /*bias=*/{},
+      boundaries_of(work), boundaries_of(work), longest_of(work), longest_of(work), /*dropout_p=*/0,
+      causal_from_top_left,
+      /*compute_log_sumexp=*/true, scale_of(work), /*seqlen_k=*/{}, window_of(work));
   log_sums = std::get<1>(made);
   return std::get<0>(made);
 }

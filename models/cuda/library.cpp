@@ -95,9 +95,9 @@ core::result<void> watch_memory(const memory_watch& w) {
     });
     return {};
   } catch (const c10::Error& e) {  // LibTorch's other allocator, which the environment may select, has no such watch
-    return core::fail(core::error_kind::io,
-                      "the GPU's memory cannot be counted: unset PYTORCH_CUDA_ALLOC_CONF; LibTorch: " +
-                          first_line_of(e));
+    return core::fail(
+        core::error_kind::io,
+        "the GPU's memory cannot be counted: unset PYTORCH_CUDA_ALLOC_CONF; LibTorch: " + first_line_of(e));
   }
 }
 

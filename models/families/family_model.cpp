@@ -273,8 +273,7 @@ values family_model::attention_of_own_heads(segment_scope& scope, const values& 
   attention_shape own{kv * dealt.group, kv, dealt.head_width};
   own.first_head = whole.first_head + static_cast<int64_t>(before * dealt.group);
   own.options = whole.options;
-  const at::Tensor mixed =
-      self_attention(scope, take_columns(scope, input[1], swapped), own, spec_.attention_dropout);
+  const at::Tensor mixed = self_attention(scope, take_columns(scope, input[1], swapped), own, spec_.attention_dropout);
   return values({input[0], give_columns(scope, mixed, swapped)});
 }
 

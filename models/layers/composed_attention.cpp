@@ -111,8 +111,8 @@ struct attention_pass {
     // Query i of the block does not see the keys up to its own column minus the window: keys j <= i + last_hidden.
     if (const int64_t last_hidden = b.first - shape.options.window - b.first_key;
         shape.options.window > 0 && last_hidden + b.count > 0)
-      scores.add_(at::full({b.count, b.keys()}, -std::numeric_limits<double>::infinity(), scores.options())
-                      .tril_(last_hidden));
+      scores.add_(
+          at::full({b.count, b.keys()}, -std::numeric_limits<double>::infinity(), scores.options()).tril_(last_hidden));
     out.weights = at::_softmax(scores, -1, /*half_to_float=*/false);
     return out;
   }

@@ -77,9 +77,9 @@ struct attention_shape {
   attention_options options = {};
 };
 
-/// Computes self-attention inside each document of the batch, to the tokens up to a query or, if the shape's options say
-/// so, to all. `qkv` (B, T, (heads + 2 kv_heads) * head_width) has queries, keys and values of each token next to each
-/// other. Returns (B, T, heads * head_width).
+/// Computes self-attention inside each document of the batch, to the tokens up to a query or, if the shape's options
+/// say so, to all. `qkv` (B, T, (heads + 2 kv_heads) * head_width) has queries, keys and values of each token next to
+/// each other. Returns (B, T, heads * head_width).
 at::Tensor self_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                           float dropout);
 

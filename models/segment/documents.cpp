@@ -16,8 +16,8 @@ std::vector<query_block> query_blocks(const core::column_set& queries, int64_t b
       int64_t document = 0, document_end = columns;
       if (!starts.empty()) {
         document = starts[static_cast<size_t>(begin)];
-        document_end = std::find_if(starts.begin() + begin, starts.end(), [&](uint32_t s) { return s > begin; }) -
-                       starts.begin();
+        document_end =
+            std::find_if(starts.begin() + begin, starts.end(), [&](uint32_t s) { return s > begin; }) - starts.begin();
         end = std::min(last, document_end);
       }
       for (int64_t first = begin; first < end; first += block_queries) {

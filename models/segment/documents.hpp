@@ -21,9 +21,9 @@ struct query_block {
   [[nodiscard]] int64_t seen(bool causal = true) const { return (causal ? first + count : end) - document; }
 };
 
-/// Divides the columns `queries` of a row of `columns` columns into blocks of at most `block_queries` queries, in order.
-/// No block spans two documents, so keys of other documents are never read. `starts` has, for each column, the first
-/// column of its document; empty: the row is one document.
+/// Divides the columns `queries` of a row of `columns` columns into blocks of at most `block_queries` queries, in
+/// order. No block spans two documents, so keys of other documents are never read. `starts` has, for each column, the
+/// first column of its document; empty: the row is one document.
 std::vector<query_block> query_blocks(const core::column_set& queries, int64_t block_queries, int64_t columns,
                                       std::span<const uint32_t> starts);
 

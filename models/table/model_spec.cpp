@@ -488,7 +488,8 @@ void check_heads(key_reader& keys, const families::family& f, const model_spec& 
                fmt::format("rotary positions require at least 2 elements of a head of "
                            "{}, got 0",
                            spec.head_width));
-  if (f.is_rotary() && spec.rope.type == rope_type::dynamic && spec.rotary_width == 2)  // transformers divides by 2 less
+  if (f.is_rotary() && spec.rope.type == rope_type::dynamic &&
+      spec.rotary_width == 2)  // transformers divides by 2 less
     keys.wrong("rope_scaling", "rope_type dynamic: wanted a head width of at least 4, got 2");
   if (f.is_rotary() && spec.rope.type == rope_type::longrope)
     for (const auto& [name, factors] :

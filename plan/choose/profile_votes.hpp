@@ -19,7 +19,7 @@ inline constexpr size_t vote_prices_max = size_t{1} << 17;
 /// The report of one rank. A rank that could measure nothing reports, too: with a failure.
 struct rank_vote {
   uint32_t rank = 0;
-  std::string failure{};            ///< reason why the rank has no profile; empty: it has one
+  std::string failure{};  ///< reason why the rank has no profile; empty: it has one
   /// Bytes that the rank may use, including bytes in use, of the memory that holds activations: the device's, if it has
   /// memory of its own, else all; 0: unknown.
   uint64_t memory_bytes = 0;

@@ -29,7 +29,8 @@ std::vector<message> one_of_each() {
           kept_save{"m/step-1", "m/.writing", 1},
           between_steps{3, 2},
           leaving{-1},
-          begin_term{4, 2, {{0, 0, 1}, {2, 1, 1}}, "m/step-1", "rank 1 was killed", "secret", {{{0, 3}, {20, 2}}, 34, 1, 5}},
+          begin_term{
+              4, 2, {{0, 0, 1}, {2, 1, 1}}, "m/step-1", "rank 1 was killed", "secret", {{{0, 3}, {20, 2}}, 34, 1, 5}},
           started{4},
           end_term{4, true, core::error_kind::peer_lost, "rank 1"},
           join_wanted{4},

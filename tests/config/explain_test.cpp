@@ -344,8 +344,7 @@ BOOST_AUTO_TEST_CASE(a_key_that_a_warning_leaves_without_effect_is_explained_so)
          "different_groups: {a: {params: {dense_ratio: 0.5}, modules: [mlp]}}}}\n");
   agrees(smallest +
          "compile: {deepcompile: true, schedule: [{step: 0, passes: []}, {step: 100, passes: [prefetch]}]}\n");
-  agrees(smallest_with("stage: 3",
-                       "stage: 3, offload_optimizer: {device: cpu}, zenflow: {full_warm_up_rounds: 100}"));
+  agrees(smallest_with("stage: 3", "stage: 3, offload_optimizer: {device: cpu}, zenflow: {full_warm_up_rounds: 100}"));
   agrees(smallest_with("{text: corpus.txt}", "{text: corpus.txt, skip: [{steps: 101-110}]}"));
 }
 

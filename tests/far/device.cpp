@@ -292,8 +292,8 @@ void provide() {
 
 counts counted() {
   const counters& c = counting();
-  return {c.kernels, c.torch, c.copies,        c.uploads,  c.downloads,
-          c.items,   c.waits, c.compute_waits, c.bytes_up, c.bytes_down, c.unpinned};
+  return {c.kernels, c.torch,         c.copies,   c.uploads,    c.downloads, c.items,
+          c.waits,   c.compute_waits, c.bytes_up, c.bytes_down, c.unpinned};
 }
 
 }  // namespace troupe::far

@@ -138,8 +138,8 @@ run_result end_of_run(const small_job& job, const row& r, const settings& set) {
   }
   if (says(r, "stays")) return result_of(*s, left);
   s.reset();  // the resumed session uses the same folder of swap files
-  s = *check_ok(actors::session::open(
-      {.config = job.config(says(r, "to cuda") ? on_device : set), .resume = folder / "saved"}));
+  s = *check_ok(
+      actors::session::open({.config = job.config(says(r, "to cuda") ? on_device : set), .resume = folder / "saved"}));
   return result_of(*s, left);
 }
 
@@ -176,7 +176,8 @@ BOOST_AUTO_TEST_CASE(the_pairs_that_are_left_out_are_refused) {
 // Streams are late, in an order that the number of the row decides.
 BOOST_AUTO_TEST_CASE(each_run_of_the_table_has_the_bits_of_the_cpu) {
   const small_job gpt2, llama(tiny_llama), qwen3(short_qwen3), rows_of_gpt2 = job_of_many_rows(short_gpt2),
-                        rows_of_llama = job_of_many_rows(short_llama), rows_of_qwen3 = job_of_many_rows(short_qwen3);
+                                                               rows_of_llama = job_of_many_rows(short_llama),
+                                                               rows_of_qwen3 = job_of_many_rows(short_qwen3);
   for (size_t n = 0; n < std::size(table); ++n) {
     const row& r = table[n];
     const bool tiled = says(r, "tiled");

@@ -387,8 +387,8 @@ void check_runs(const two_callers& callers, core::dtype type, uint64_t heads, ui
 
 // Runs that end at a multiple of 64 inside the document end with a panel of keys, in the middle of a tile of queries.
 BOOST_AUTO_TEST_CASE(some_queries_have_the_bits_of_all_and_their_gradients_add_up) {
-  for (const auto& callers : {two_callers{{{0, 19, 0}, {70, 61, 19}}, {{19, 51, 0}}},
-                              two_callers{{{0, 64, 0}, {128, 3, 64}}, {{64, 64, 0}}}})
+  for (const auto& callers :
+       {two_callers{{{0, 19, 0}, {70, 61, 19}}, {{19, 51, 0}}}, two_callers{{{0, 64, 0}, {128, 3, 64}}, {{64, 64, 0}}}})
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
       for (const auto& [heads, kv_heads] : {std::pair<uint64_t, uint64_t>{2, 2}, {4, 1}})
         for (const auto* dropout : {&none, &thirds})

@@ -205,9 +205,8 @@ BOOST_AUTO_TEST_CASE(a_run_saved_over_some_tensor_ranks_resumes_over_others) {
         }
         const auto got = result_of(**t, 2);
         if (i == j) check_same(got, wanted);
-        for (size_t k = 0; k < 2; ++k)
-          BOOST_TEST_CONTEXT("k " << k)
-          BOOST_TEST(std::abs(number(got.losses[k]) / number(wanted.losses[k]) - 1) <= 1e-5);
+        for (size_t k = 0; k < 2; ++k) BOOST_TEST_CONTEXT("k " << k)
+        BOOST_TEST(std::abs(number(got.losses[k]) / number(wanted.losses[k]) - 1) <= 1e-5);
       }
   }
 }

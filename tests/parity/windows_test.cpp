@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(stages_recomputation_and_pipelines_have_the_same_bits) {
   const std::string zero = "zero_optimization.";
   const settings recomputed = {"activation_checkpointing.enabled=true"};
   for (const std::string type : {"bf16.enabled=false", "bf16.enabled=true"}) {
-    const auto common = documents(job) + settings{type, "parallel.data=2", "gradient_order=per_step",
-                                                  "gradient_accumulation_steps=2"};
+    const auto common =
+        documents(job) + settings{type, "parallel.data=2", "gradient_order=per_step", "gradient_accumulation_steps=2"};
     const auto reference = train(job, common + settings{zero + "stage=0"}, steps);
     for (const settings& each :
          {settings{zero + "stage=3"}, settings{zero + "stage=3"} + recomputed,

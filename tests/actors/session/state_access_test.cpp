@@ -275,8 +275,8 @@ BOOST_AUTO_TEST_CASE(unavailable_states_are_refused_with_the_reason) {
 BOOST_AUTO_TEST_CASE(the_embedding_of_the_padding_token_begins_as_zero_however_the_states_are_cut) {
   const small_job job(tiny_llama);
   const std::string embedding = "model.embed_tokens.weight";
-  for (const settings& set : {settings{}, settings{"parallel.data=2", "zero_optimization.stage=3"},
-                              settings{"parallel.tensor=2"}}) {
+  for (const settings& set :
+       {settings{}, settings{"parallel.data=2", "zero_optimization.stage=3"}, settings{"parallel.tensor=2"}}) {
     const auto values = [&](const settings& more) {
       const auto s = job.open(set + more);
       return sound(s->states().get_full_fp32_param(embedding));

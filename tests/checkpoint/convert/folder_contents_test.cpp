@@ -266,8 +266,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_a_higher_number_than_that_of_latest_are_no
     at.write("latest", stem + "100");
     for (const auto& e : fs::directory_iterator(at / (stem + "100")))
       if (has(e.path().filename().string(), "zero_pp_rank_0")) fs::remove(e.path());
-    check_failed(open_source(at.path()), error_kind::bad_input,
-                 "--fallback-to-previous takes " + stem + "50 instead");
+    check_failed(open_source(at.path()), error_kind::bad_input, "--fallback-to-previous takes " + stem + "50 instead");
     const auto got = open(at.path(), true);
     check_step(got, 3);
     BOOST_TEST(got.source->folder == at / (stem + "50"));

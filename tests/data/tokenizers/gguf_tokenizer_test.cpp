@@ -82,14 +82,16 @@ BOOST_AUTO_TEST_CASE(the_made_files_state_rules_special_tokens_and_template) {
   BOOST_TEST(((*begins)["model"]["ignore_merges"] == true));
   BOOST_TEST(((*begins)["post_processor"]["single"][0]["SpecialToken"]["id"] == "<|begin_of_text|>"));
   std::vector<std::string> names;
-  for (const auto& file : *check_ok(data::made_files(file_of("qwen2")))) names.push_back(file.name);
+  const auto files = check_ok(data::made_files(file_of("qwen2")));
+  for (const auto& file : *files) names.push_back(file.name);
   BOOST_TEST(names == (std::vector<std::string>{"tokenizer.json", "tokenizer_config.json", "generation_config.json"}),
              boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_written_folder_of_made_files_has_the_same_vocabulary) {
   const scratch_folder at;
-  for (const auto& file : *check_ok(data::made_files(file_of("qwen2")))) at.write(file.name, file.text);
+  const auto files = check_ok(data::made_files(file_of("qwen2")));
+  for (const auto& file : *files) at.write(file.name, file.text);
   const auto beside = check_ok(data::open_tokenizer(at.path()));
   const auto own = check_ok(data::open_tokenizer(file_of("qwen2")));
   BOOST_TEST(data::same_vocabulary((*beside)->description(), (*own)->description()));

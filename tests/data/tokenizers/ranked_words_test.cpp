@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(files_next_to_a_list_name_its_special_tokens) {
   BOOST_TEST(t->end_of_text().value() == 401U);
   // A tokenizer.json states more, so it is read.
   at.write("tokenizer.json", R"({"model": {"type": "WordPiece", "vocab": {"a": 0}}})");
-  check_no_tokenizer(at.path(), "tokenizer.json': model: wanted one of type BPE");
+  check_no_tokenizer(at.path(), "tokenizer.json': model: unk_token: wanted the token of unknown words");
 }
 
 BOOST_AUTO_TEST_CASE(lists_of_unknown_models_and_broken_lists_are_refused) {

@@ -88,7 +88,8 @@ model_files gpt2_of(uint32_t width, uint32_t inner, uint32_t vocabulary) {
                             .positions = 16,
                             .vocabulary = vocabulary,
                             .norm_epsilon = 1e-5,
-                            .tied = true},
+                            .tied = true,
+                            .attention_bias = true},
                   .tensors = {}};
   auto& t = out.tensors;
   const int64_t w = width, n = inner;

@@ -77,10 +77,10 @@ BOOST_AUTO_TEST_CASE(ranks_that_share_samples_train_the_uncut_model) {
 
 BOOST_AUTO_TEST_CASE(stages_pipelines_recomputation_and_row_tiles_leave_the_bits) {
   for (const family_job& each : jobs)
-    for (const std::string type : {"fp32", "bf16"}) {
+    for (const std::string type : {"bf16.enabled=false", "bf16.enabled=true"}) {
       const small_job job(each.model);
-      const settings common = micros(2) + settings{"parallel.data=2", "gradient_order=per_step",
-                                                   "tied_gradients=per_use", "data_types.param_dtype=" + type};
+      const settings common =
+          micros(2) + settings{"parallel.data=2", "gradient_order=per_step", "tied_gradients=per_use", type};
       const auto reference = train(job, common + stage(0), steps);
       BOOST_TEST(reference.losses.front() != reference.losses.back());
       for (const auto& cut : {stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},

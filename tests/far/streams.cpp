@@ -7,12 +7,14 @@
 #include <cstdio>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "actors/aten_threads.hpp"
 #include "core/clock.hpp"
 #include "tests/far/counters.hpp"
 #include "tests/sanitizer_options.hpp"
@@ -23,6 +25,13 @@ namespace {
 /// Delay of the host before each wait for a stream. An access that does not wait for the stream must happen within that
 /// time, and the address sanitizer makes it several times slower.
 constexpr std::chrono::milliseconds lateness{troupe::tests::has_address_sanitizer ? 10 : 1};
+
+/// Does work of the device on the calling thread, with one thread of LibTorch: which thread waits for the work changes
+/// from run to run, and the bits of a product depend on its number of threads.
+void do_now(const std::function<void()>& work) {
+  actors::keep_to_one_aten_thread();
+  work();
+}
 
 struct queue;
 
@@ -77,7 +86,7 @@ struct scheduler {
     queued x = std::move(q.asked.front());
     q.asked.pop_front();
     try {
-      if (x.work) x.work();
+      if (x.work) do_now(x.work);
     } catch (const std::exception& e) {
       dprintf(STDERR_FILENO, "work of the far device failed: %s\n", e.what());
       _exit(1);
@@ -164,7 +173,7 @@ std::shared_ptr<void> make_stream() {
 
 void ask(void* stream, std::function<void()> work) {
   scheduler& s = all();
-  if (!s.late) return work();
+  if (!s.late) return do_now(work);
   const std::lock_guard guard(s.lock);
   s.put(s.of(stream), {.work = std::move(work)});
 }

@@ -16,6 +16,7 @@ enum class layer_kind : uint8_t {
   linear,
   embedding,           ///< the layer looks up rows of its weight by token
   position_embedding,  ///< the layer looks up rows of its weight by position
+  type_embedding,      ///< the layer looks up rows of its weight by the type of a token
   norm,
   attention,
   activation,
@@ -32,6 +33,8 @@ constexpr std::string_view name_of(layer_kind kind) {
       return "embedding";
     case layer_kind::position_embedding:
       return "position embedding";
+    case layer_kind::type_embedding:
+      return "type embedding";
     case layer_kind::norm:
       return "norm";
     case layer_kind::attention:

@@ -9,6 +9,7 @@
 
 namespace troupe::families {
 
+extern const family bert;
 extern const family gemma2;
 extern const family gemma3;
 extern const family gpt2;
@@ -20,6 +21,7 @@ extern const family olmo2;
 extern const family phi3;
 extern const family qwen2;
 extern const family qwen3;
+extern const family roberta;
 extern const family smollm3;
 
 inline constexpr std::array all{&gpt2,    &llama,  &mistral, &qwen2, &qwen3,    &olmo2,
@@ -27,7 +29,7 @@ inline constexpr std::array all{&gpt2,    &llama,  &mistral, &qwen2, &qwen3,    
 
 /// Returns the family with this `model_type` in config.json; null if there is none.
 const family* find(std::string_view model_type);
-/// Returns the family with this `general.architecture` in GGUF files; null if there is none.
+/// Returns the family with this `general.architecture` in GGUF files; null if there is none. Empty: null.
 const family* find_gguf(std::string_view architecture);
 
 /// Returns the names of all families, for messages: "gpt2, llama or mistral".

@@ -38,6 +38,12 @@ struct fixed_flag {
   std::string_view meaning;  ///< effect of the flag as a sentence, for the documentation of configuration keys
 };
 
+/// A text of config.json that must have the value `value`, because Troupe does not build models with another value.
+struct fixed_text {
+  std::string_view name, value;
+  std::string_view meaning;  ///< what the key chooses, as a sentence, for the documentation of configuration keys
+};
+
 enum class key_type : uint8_t { any, whole_number, flag };  ///< kind of values that a key of config.json accepts
 
 /// A key of config.json that Troupe does not read, because it changes no logit that Troupe computes. An empty reason:
@@ -61,6 +67,7 @@ struct config_keys {
   size_key head_width = {};  ///< key of the width of a head; no key, or `usual` 0: width / heads
   size_key inner = {};       ///< key of the inner width of the MLP; `usual` 0: 4 x width
   size_key positions = {}, vocabulary = {};
+  size_key token_types = {};  ///< key of the number of types that a token may have; no key: tokens have no types
   /// Key of the number of tokens that a token attends to, itself and those before it; null in config.json: to all.
   size_key window = {};
   flag_key window_switch = {};  ///< key of the flag without which the window has no effect; no key: it always has
@@ -100,6 +107,7 @@ struct config_keys {
   std::span<const std::string_view> longrope_names = {};  ///< other names of the scaling longrope in older files
   number_key embedding_dropout = {}, attention_dropout = {}, residual_dropout = {};
   std::span<const fixed_flag> fixed = {};
+  std::span<const fixed_text> fixed_texts = {};
   std::span<const unread_key> unread = {};
 };
 
@@ -108,6 +116,8 @@ struct layer_names {
   std::string_view prefix = {};          ///< prefix of all parameter names except those of the head
   std::string_view embedding = {};       ///< name of the token embedding
   std::string_view positions = {};       ///< name of the learned positions; empty: rotary positions
+  std::string_view token_types = {};     ///< name of the embedding of a token's type; empty: there is none
+  std::string_view embedding_norm = {};  ///< name of the norm of the embeddings' sum; empty: there is none
   std::string_view blocks = {};          ///< beginning of a block's names, before the block's number and a dot
   std::string_view attention_norm = {};  ///< name of the norm before attention; empty: there is none
   std::string_view attention = {};
@@ -125,8 +135,14 @@ struct layer_names {
   /// own, or the MLP has no gate.
   std::string_view gate_and_up = {};
   std::string_view up = {}, activation = {}, down = {};
+  /// Names of the norms of the residual path after attention, and after the MLP, has been added to it; empty: there are
+  /// none.
+  std::string_view attention_sum_norm = {}, mlp_sum_norm = {};
   std::string_view final_norm = {};
-  std::string_view head = "lm_head";  ///< whole name of the head's linear layer
+  /// Whole name of the head's last linear layer, and of its bias; an empty name of the bias: there is none.
+  std::string_view head = "lm_head", head_bias = {};
+  /// Whole names of a linear layer, with an activation, and of a norm before the head's last layer; empty: none.
+  std::string_view head_transform = {}, head_norm = {};
 };
 
 enum class norm_kind : uint8_t {  ///< kind of the norms before attention, MLP and head
@@ -198,8 +214,8 @@ struct gguf_row {                    ///< names of one family in GGUF files
   uint32_t wide_blocks = 0;
 };
 
-/// One family of models: an embedding, blocks of attention and MLP with norms before or behind them, a final norm, a
-/// head.
+/// One family of models: an embedding, blocks of attention and MLP with norms before or behind them or of the residual
+/// path between them, a final norm, a head.
 struct family {
   std::string_view model_type;    ///< value of config.json's key model_type, and the family's name everywhere
   std::string_view architecture;  ///< transformers' class of the model, for config.json's key `architectures`
@@ -219,7 +235,18 @@ struct family {
   bool embedding_grows_with_width = false;
   /// True: output layers of blocks are initialised with smaller values, as in section 2.3 of the paper on GPT-2.
   bool residual_starts_smaller = false;
-  gguf_row gguf;
+  gguf_row gguf = {};  ///< without an architecture: GGUF files of the family are neither read nor written
+  /// True: a token attends to all tokens of its document, and training replaces some tokens of a text, which the model
+  /// has to find; false: a token attends to those before it and the model has to find the next one.
+  bool is_encoder = false;
+  /// True: positions begin behind the number of the padding token, which the key `padding` has.
+  bool positions_follow_padding = false;
+  bool positions_are_last = false;  ///< true: in files, the positions are behind the other parameters of the embedding
+  /// Name of the head's activation function, by transformers; empty: the MLP's.
+  std::string_view head_activation = {};
+  /// Beginnings of names, without the prefix, of tensors that files of the family have and that no layer reads: parts
+  /// for other tasks.
+  std::span<const std::string_view> unread_tensors = {};
 
   [[nodiscard]] constexpr bool is_rotary() const { return names.positions.empty(); }
   [[nodiscard]] constexpr bool is_packed() const { return !names.packed.empty(); }
@@ -228,6 +255,16 @@ struct family {
   [[nodiscard]] constexpr bool has_end_norms() const { return !names.attention_end_norm.empty(); }
   /// True if a norm precedes the linear layers of attention and of the MLP.
   [[nodiscard]] constexpr bool has_first_norms() const { return !names.attention_norm.empty(); }
+  /// True if the residual path is normed after each addition. The norm behind a half of a block, or behind the
+  /// embedding, is computed by the half, or head, that follows.
+  [[nodiscard]] constexpr bool has_sum_norms() const { return !names.attention_sum_norm.empty(); }
+  /// True if a linear layer, an activation and a norm precede the head's last linear layer.
+  [[nodiscard]] constexpr bool has_head_transform() const { return !names.head_transform.empty(); }
+  /// True if a parameter of the head has the name `bare`, which has no prefix.
+  [[nodiscard]] constexpr bool is_of_head(std::string_view bare) const {
+    const std::string_view first = names.head.substr(0, names.head.find('.'));
+    return bare.size() > first.size() && bare.starts_with(first) && bare[first.size()] == '.';
+  }
   [[nodiscard]] constexpr bool is_gated() const { return !names.gate.empty() || has_packed_mlp(); }
   [[nodiscard]] constexpr bool has_packed_mlp() const { return !names.gate_and_up.empty(); }
   /// Returns the number of linear layers that compute queries, keys and values: 1 packed layer or 3.
@@ -238,11 +275,41 @@ struct family {
   [[nodiscard]] constexpr uint64_t mlp_first_layers() const { return has_packed_mlp() ? 1 : mlp_inputs(); }
 };
 
-/// True if models/families/ can compute models of the family: one with learned positions must have one projection of
-/// queries, keys and values, all queries first; attention and MLP must have norms before them, behind them or both, all
-/// of them RMS norms if there are any behind; every layer must have a name.
+/// True if the layers that every family has, and keys that every family reads, have names.
+constexpr bool has_names(const family& f) {
+  const auto& n = f.names;
+  for (const std::string_view name :
+       {n.embedding, n.blocks, n.attention, n.attention_output, n.activation, n.down, n.head})
+    if (name.empty()) return false;
+  return !f.model_type.empty() && !f.keys.norm_epsilon.name.empty() && !f.keys.activation.empty();
+}
+
+/// True if models/families/ can compute models of the encoder `f`: learned positions, types of tokens, layer norms of
+/// the residual path and no others, separate projections, an MLP without a gate, a tied head with a bias.
+constexpr bool is_computed_encoder(const family& f) {
+  const auto& n = f.names;
+  if (f.is_rotary() || f.is_packed() || f.is_gated() || f.norm != norm_kind::layer || f.norm_shift != 0) return false;
+  if (f.has_first_norms() || f.has_end_norms() || f.has_query_norms() || !n.final_norm.empty()) return false;
+  if (!f.keys.tied.name.empty() || !f.keys.tied.usual || f.order_of_norms != norm_order::last) return false;
+  if (!f.keys.parallel_residual.name.empty() || f.keys.parallel_residual.usual || f.attention_output_is_first)
+    return false;
+  if (f.positions_follow_padding && f.keys.padding.name.empty()) return false;
+  for (const std::string_view name : {n.query, n.key, n.value, n.up, n.token_types, n.embedding_norm, n.mlp_sum_norm,
+                                      n.head_bias, n.head_norm, f.keys.token_types.name})
+    if (name.empty()) return false;
+  return has_names(f);
+}
+
+/// True if models/families/ can compute models of the family: a decoder with learned positions must have one projection
+/// of queries, keys and values, all queries first; attention and MLP of a decoder must have norms before them, behind
+/// them or both, all of them RMS norms if there are any behind; an encoder is computed as is_computed_encoder() says;
+/// every layer must have a name.
 constexpr bool is_computed(const family& f) {
   const auto& n = f.names;
+  if (f.is_encoder != f.has_sum_norms() || f.is_encoder != f.has_head_transform()) return false;
+  if (f.is_encoder) return is_computed_encoder(f);
+  if (n.final_norm.empty() || !n.head_bias.empty()) return false;
+  if (f.positions_follow_padding || !n.token_types.empty() || !n.embedding_norm.empty()) return false;
   if (!f.is_rotary() && (!f.is_packed() || f.packed_as != packing::side_by_side)) return false;
   if (f.is_packed() && f.has_query_norms()) return false;
   if (f.has_packed_mlp() != n.up.empty() || (f.has_packed_mlp() && !n.gate.empty())) return false;
@@ -254,10 +321,7 @@ constexpr bool is_computed(const family& f) {
   if (f.norm_shift != 0 && (f.norm != norm_kind::rms || f.norm_shift != 1)) return false;
   if (!f.keys.residual_scale.name.empty() && !f.keys.residual_dropout.name.empty()) return false;
   if (!f.is_packed() && (n.query.empty() || n.key.empty() || n.value.empty())) return false;
-  for (const std::string_view name :
-       {n.embedding, n.blocks, n.attention, n.attention_output, n.activation, n.down, n.final_norm})
-    if (name.empty()) return false;
-  return !f.model_type.empty() && !f.keys.norm_epsilon.name.empty() && !f.keys.activation.empty();
+  return has_names(f);
 }
 
 }  // namespace troupe::families

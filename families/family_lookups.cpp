@@ -6,8 +6,9 @@
 namespace troupe::families {
 namespace {
 
-std::array<const size_key*, 8> sizes_of(const config_keys& k) {
-  return {&k.layers, &k.width, &k.heads, &k.kv_heads, &k.head_width, &k.inner, &k.positions, &k.vocabulary};
+std::array<const size_key*, 9> sizes_of(const config_keys& k) {
+  return {&k.layers, &k.width,     &k.heads,      &k.kv_heads,   &k.head_width,
+          &k.inner,  &k.positions, &k.vocabulary, &k.token_types};
 }
 
 }  // namespace
@@ -18,7 +19,8 @@ const family* find(std::string_view model_type) {
 }
 
 const family* find_gguf(std::string_view architecture) {
-  const auto at = std::ranges::find_if(all, [&](const family* f) { return f->gguf.architecture == architecture; });
+  const auto at = std::ranges::find_if(
+      all, [&](const family* f) { return !architecture.empty() && f->gguf.architecture == architecture; });
   return at == all.end() ? nullptr : *at;
 }
 

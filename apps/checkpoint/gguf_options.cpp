@@ -132,6 +132,10 @@ core::result<void> check_layers(const models::model_spec& spec) {
 
 core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) {
   const auto& gguf = spec.family->gguf;
+  if (gguf.architecture.empty())
+    return fail(error_kind::bad_input,
+                fmt::format("model_type '{}': GGUF files of this family are not written; export with to-hf instead",
+                            spec.family->model_type));
   const uint64_t window = spec.shortest_window();
   if (models::activation_named(gguf.activation) != spec.act)
     return fail(error_kind::bad_input,

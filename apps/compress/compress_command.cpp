@@ -19,6 +19,7 @@
 #include "apps/compress/compress_validation.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "core/text.hpp"
+#include "families/all_families.hpp"
 #include "formats/compressed/scheme.hpp"
 #include "formats/gguf/mixture.hpp"
 
@@ -156,6 +157,11 @@ core::result<void> write(const compress_arguments& a, const calibration_opener& 
   if (a.clean && a.to.empty()) return write_clean(a);
   tensor_grids trained;
   TROUPE_ASSIGN(const auto opened, open_to_compress(a, trained));
+  if (const auto* family = families::find(opened.model.model_type); family != nullptr && family->is_encoder)
+    return fail(error_kind::bad_input,
+                fmt::format("SOURCE: wanted a model that finds the next token, got a {} model, which is not compressed "
+                            "yet",
+                            family->model_type));
   TROUPE_ASSIGN(const auto target, make_target(a, opened));
   std::unique_ptr<compress_calibration> with;
   if (open) {

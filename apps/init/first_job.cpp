@@ -274,7 +274,7 @@ class maker {
   [[nodiscard]] uint64_t positions() const {
     if (!has("model.path")) return std::max(number_of("model.max_position_embeddings"), number_of("model.n_positions"));
     const auto spec = models::read_spec(fs::is_directory(a_.model) ? fs::path(a_.model) : a_.from, a_.ignored_keys);
-    return spec ? spec->positions : 0;  // fit() refuses a model that cannot be read
+    return spec ? spec->longest() : 0;  // fit() refuses a model that cannot be read
   }
 
   void put_rest() {

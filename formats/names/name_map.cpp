@@ -75,6 +75,7 @@ std::string hugging_face_name(std::string_view model_type, std::string_view name
   if (f == nullptr) return std::string(name);
   const auto bare = bare_name(name);
   if (bare == head_name) return families::head_weight(*f);
+  if (f->is_of_head(bare)) return bare;
   return std::string(f->names.prefix).append(bare);
 }
 
@@ -82,13 +83,18 @@ std::vector<tied_name> hugging_face_tied(std::string_view model_type, std::span<
   const auto* f = families::find(model_type);
   if (f == nullptr) return {};
   const auto weight = std::string(f->names.prefix).append(families::embedding_weight(*f));
-  bool head = false, embedding = false;
+  const auto own_name = std::string(f->names.head).append(".weight");
+  bool head = false, embedding = false, bias = false;
   for (const auto& name : names) {
-    head = head || bare_name(name) == head_name;
-    embedding = embedding || hugging_face_name(model_type, name) == weight;
+    const auto full = hugging_face_name(model_type, name);
+    head = head || full == own_name;
+    embedding = embedding || full == weight;
+    bias = bias || full == f->names.head_bias;
   }
   if (head || !embedding) return {};
-  return {{families::head_weight(*f), weight}};
+  std::vector<tied_name> out{{own_name, weight}};
+  if (bias) out.push_back({std::string(f->names.head).append(".bias"), std::string(f->names.head_bias)});
+  return out;
 }
 
 }  // namespace troupe::formats

@@ -44,7 +44,8 @@ class name_map {
   std::vector<std::string> parameters_;  ///< names of the checkpoint's parameters, ascending
 };
 
-/// Bare name of the head in all of Hugging Face's families that Troupe knows, also where its name in files is another.
+/// Bare name of the head's weight in all of Hugging Face's families that Troupe knows, also where its name in files is
+/// another.
 inline constexpr std::string_view head_name = "lm_head.weight";
 
 /// Returns the name in Hugging Face's class for language models of a parameter of a Troupe model. `model_type` is the
@@ -52,7 +53,7 @@ inline constexpr std::string_view head_name = "lm_head.weight";
 std::string hugging_face_name(std::string_view model_type, std::string_view name);
 
 /// Returns the tied names that Hugging Face's class has in addition to `names`: the head's, if `names` has an embedding
-/// and no head.
+/// and no head, and that of a bias of the head.
 std::vector<tied_name> hugging_face_tied(std::string_view model_type, std::span<const std::string> names);
 
 }  // namespace troupe::formats

@@ -10,7 +10,8 @@ namespace troupe::job {
 namespace {
 
 bool is_embedding(const core::layer_info& l) {
-  return l.kind == core::layer_kind::embedding || l.kind == core::layer_kind::position_embedding;
+  return l.kind == core::layer_kind::embedding || l.kind == core::layer_kind::position_embedding ||
+         l.kind == core::layer_kind::type_embedding;
 }
 
 bool is_compressible(const core::layer_info& l) {

@@ -1,5 +1,7 @@
 #include "job/model/folder_model.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "checkpoint/convert/folder_contents.hpp"
@@ -38,6 +40,23 @@ std::optional<formats::tensor_source> weights_in(const fs::path& folder) {
   if (!format || !(*format)->is_model_folder) return std::nullopt;
   auto opened = checkpoint::open_source(folder);
   return opened ? std::optional(std::move(*opened)) : std::nullopt;  // the code that loads the folder reports the error
+}
+
+/// Returns a sentence about the tensors of a source that are of an encoder's parts for other tasks, such as its pooler,
+/// and that the model does not have; empty if there are none.
+std::string left_out_of(const formats::tensor_source& s, const model_spec& spec) {
+  std::vector<std::string> names;
+  for (const auto& t : s.tensors) {
+    const auto bare = formats::bare_name(t.name);
+    const auto begins = [&](std::string_view begin) { return bare.starts_with(begin); };
+    if (t.kind != formats::tensor_kind::moment && !bare.ends_with(".position_ids") &&
+        std::ranges::any_of(spec.family->unread_tensors, begins))
+      names.push_back(core::shown(t.name));
+  }
+  if (names.empty()) return {};
+  const auto further = names.size() == 1 ? std::string() : fmt::format(" and {} more", names.size() - 1);
+  return fmt::format("'{}': {}{} belong to other tasks and are left out, as in {}", formats::shown_place(s),
+                     names.front(), further, spec.family->architecture);
 }
 
 /// Returns the keys that describe the model of a source; empty if the source has no description.
@@ -147,6 +166,9 @@ core::result<model_spec> read_folder_model(const fs::path& folder, std::span<con
   if (!spec->tied || is_ignored(ignored, tie_key)) return spec;
   auto weights = weights_in(folder);
   if (!weights) return spec;
+  if (const auto parts = left_out_of(*weights, *spec); !parts.empty())
+    spec->remark += (spec->remark.empty() ? "" : "; ") + parts;
+  if (spec->family->is_encoder) return spec;  // the code that loads the folder refuses a head with other values
   TROUPE_ASSIGN(const auto settled,
                 formats::settle_tied_head(std::move(*weights), std::string(spec->family->model_type)));
   if (settled.own_values.empty()) return spec;
@@ -210,7 +232,8 @@ core::result<void> check_described_model(formats::tensor_source& from, const mod
   TROUPE_ASSIGN(auto theirs, models::parse_model_spec(text, ignored));
   if (!model.tied && theirs.tied && has_own_head(from)) theirs.tied = false;
   // Families of one architecture in GGUF files, such as Llama and Mistral, compute alike.
-  if (theirs.family->gguf.architecture != model.family->gguf.architecture)
+  const auto& architecture = model.family->gguf.architecture;
+  if (theirs.family != model.family && (architecture.empty() || theirs.family->gguf.architecture != architecture))
     return other_model(from, "model_type is of another family than this run's model", "model_type");
   TROUPE_TRY(tied_here());
   model_comparison compared(theirs, model, ignored);

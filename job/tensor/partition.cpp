@@ -219,11 +219,13 @@ class splitter {
       (spec->type == partition_type::skip ? left : cut) = spec;
       return {};
     };
-    for (const uint32_t u : {uint32_t{0}, static_cast<uint32_t>(whole_.units.size()) - 1})
-      for (const layer_info& l : whole_.layers_of(u, 0)) {
-        if (l.kind != layer_kind::embedding && l.kind != layer_kind::linear) continue;
+    for (const uint32_t u : {uint32_t{0}, static_cast<uint32_t>(whole_.units.size()) - 1}) {
+      const auto layers = whole_.layers_of(u, 0);
+      for (const layer_info& l : layers) {
+        if (!models::has_vocabulary(layers, l)) continue;
         TROUPE_TRY(see(specs_.of(*l.weight), name(l)));
       }
+    }
     TROUPE_TRY(see(specs_.of_head(), "lm_head.weight"));
     if (cut != nullptr && left != nullptr)
       return core::fail(

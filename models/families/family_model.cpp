@@ -2,6 +2,7 @@
 #include "models/families/family_model.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -113,15 +114,22 @@ bool family_model::copies_last_input(uint32_t unit, uint32_t segment) const {
 }
 
 std::unique_ptr<segment_run> family_model::embedding(segment_scope& scope) const {
-  const weight tokens = next_weight(scope, core::layer_kind::embedding);
-  std::optional<weight> positions;
-  if (!spec_.family->is_rotary()) positions = next_weight(scope, core::layer_kind::position_embedding);
-  return run_embedding(scope, tokens, own_vocabulary(), spec_.padding_token, positions, embedding_scale_,
-                       spec_.embedding_dropout);
+  const families::family& f = *spec_.family;
+  embedding_layers layers{.tokens = next_weight(scope, core::layer_kind::embedding),
+                          .own = own_vocabulary(),
+                          .padding = spec_.padding_token,
+                          .first_position = spec_.first_position,
+                          .scale = embedding_scale_,
+                          .dropout = f.has_sum_norms() ? 0 : spec_.embedding_dropout};
+  const auto add_positions = [&] { layers.positions = next_weight(scope, core::layer_kind::position_embedding); };
+  if (!f.is_rotary() && !f.positions_are_last) add_positions();
+  if (!f.names.token_types.empty()) layers.types = next_weight(scope, core::layer_kind::type_embedding);
+  if (!f.is_rotary() && f.positions_are_last) add_positions();
+  return run_embedding(scope, layers);
 }
 
 at::Tensor family_model::packed(segment_scope& scope, const std::vector<at::Tensor>& projected) const {
-  if (!spec_.family->is_rotary()) return projected.front();
+  if (!spec_.family->is_rotary()) return spec_.family->is_packed() ? projected.front() : at::cat(projected, -1);
   const attention_shape heads = own_heads(scope.unit());
   const auto three = spec_.family->is_packed() ? taken_apart(projected.front(), heads) : projected;
   at::Tensor queries = three[0], keys = three[1];
@@ -179,10 +187,18 @@ values family_model::block(segment_scope& scope, uint32_t segment, const values&
   return attention_of_own_heads(scope, input);
 }
 
+at::Tensor family_model::path_of(segment_scope& scope, const at::Tensor& x) const {
+  return spec_.family->has_sum_norms() ? normed(scope, x, 0).y.front() : x;
+}
+
 normed_outputs family_model::attention_inputs(segment_scope& scope, const at::Tensor& x) const {
   const size_t count = spec_.family->attention_inputs();
   if (spec_.family->has_first_norms()) return normed(scope, x, count);
-  return {projected(scope, x, next_linears(scope, count, panel_sums::none)), x};
+  at::Tensor path = path_of(scope, x);
+  // The dropout of an embedding whose sum is normed follows the norm, which the first block computes.
+  if (spec_.family->has_sum_norms() && scope.unit() == 1)
+    path = dropped(scope, std::move(path), dropout_site::embedding, spec_.embedding_dropout);
+  return {projected(scope, path, next_linears(scope, count, panel_sums::none)), path};
 }
 
 at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
@@ -220,8 +236,9 @@ normed_outputs family_model::mlp_in_tiles(segment_scope& scope, const at::Tensor
                    spec_.mlp_tile_rows);
 }
 
-normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& x) const {
+normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& input) const {
   const bool is_normed = spec_.family->has_first_norms();
+  const at::Tensor x = path_of(scope, input);
   if (spec_.mlp_tile_rows > 0)
     return mlp_in_tiles(
         scope, x, is_normed ? std::optional(next_norm(scope, norm_numbers_of(spec_))) : std::optional<row_norm>());
@@ -243,7 +260,7 @@ at::Tensor family_model::mlp(segment_scope& scope, const at::Tensor& x) const {
 values family_model::attention_in(segment_scope& scope, const at::Tensor& x) const {
   auto [inner, past] = attention_inputs(scope, x);
   // A view, because a segment must not return its input tensor itself.
-  if (!spec_.family->has_first_norms()) past = past.view_as(past);
+  if (past.is_same(x)) past = past.view_as(past);
   const at::Tensor qkv = packed(scope, inner);
   const sequence_parts exchanged = parts(scope);
   if (place_.sequence.way == sequence_way::heads) return values({past, give_heads(scope, qkv, exchanged)});
@@ -321,7 +338,14 @@ at::Tensor family_model::add_columns(segment_scope& scope, const values& input, 
   return add(scope, input[0], take_own(scope, input[1], norm_parts(scope)), site);
 }
 
-at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
+at::Tensor family_model::head_input(segment_scope& scope, const at::Tensor& x) const {
+  if (!spec_.family->has_head_transform()) return x;
+  const at::Tensor path = path_of(scope, x);
+  return activate(linear(scope, path, next_linear(scope)), spec_.head_act);
+}
+
+at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& hidden) const {
+  const at::Tensor x = head_input(scope, hidden);
   row_norm norm = next_norm(scope, norm_numbers_of(spec_));
   projection layer = next_linear(scope);
   // Sums rows in panels, so that the bits of the result equal those of a head that is computed in row tiles.
@@ -340,9 +364,9 @@ bool family_model::tiles_head(const micro_batch& batch) const {
   return spec_.head_tile_rows > 0 && batch.logits == nullptr && batch.computes_loss;
 }
 
-double family_model::share_of_mean(const segment_scope& scope) const {
+double family_model::loss_factor(const segment_scope& scope) const {
   const uint64_t given = static_cast<uint64_t>(scope.columns().count()) * place_.sequence.degree;
-  return static_cast<double>(given) / static_cast<double>(scope.batch().columns);
+  return static_cast<double>(given) / static_cast<double>(scope.batch().columns) * scope.batch().loss_factor;
 }
 
 std::optional<taught_head> family_model::taught(segment_scope& scope) const {
@@ -358,10 +382,11 @@ values family_model::head(segment_scope& scope, uint32_t segment, const values& 
   if (!norms_are_cut()) {
     if (segment == 1) return loss(scope, input[0], input);
     if (tiles_head(scope.batch())) {
+      const at::Tensor x = head_input(scope, input);
       row_norm norm = next_norm(scope, norm_numbers_of(spec_));
       projection layer = next_linear(scope);
-      return tiled_cross_entropy(scope, input, std::move(norm), std::move(layer), spec_.logits, spec_.head_tile_rows,
-                                 share_of_mean(scope), taught(scope));
+      return tiled_cross_entropy(scope, x, std::move(norm), std::move(layer), spec_.logits, spec_.head_tile_rows,
+                                 loss_factor(scope), taught(scope));
     }
     return losses(scope, logits(scope, input), input.first());
   }
@@ -385,7 +410,7 @@ values family_model::losses(segment_scope& scope, const at::Tensor& of_tokens, c
 }
 
 // Computes this rank's contribution to the loss from the logits of its own columns (tokens). It is scaled by
-// share_of_mean(), so that the mean over the ranks of a sequence group is the mean over all columns.
+// loss_factor(), so that the mean over the ranks of a sequence group is the mean over all columns.
 values family_model::loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const {
   if (!scope.batch().computes_loss) return at::zeros({}, of_tokens.options().dtype(at::kFloat));
   const vocabulary_rows own = own_vocabulary();
@@ -393,8 +418,8 @@ values family_model::loss(const segment_scope& scope, const at::Tensor& of_token
               " tensors");
   const at::Tensor mean =
       own.are_all() ? cross_entropy(scope, of_tokens) : joined_cross_entropy(scope, of_tokens, input[1], own);
-  const double share = share_of_mean(scope);
-  return share == 1 ? mean : mean.mul(share);
+  const double factor = loss_factor(scope);
+  return factor == 1 ? mean : mean.mul(factor);
 }
 
 std::vector<float> family_model::next_token_logits(const micro_batch& batch, const at::Tensor& hidden,

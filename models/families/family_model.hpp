@@ -79,6 +79,9 @@ class family_model final : public language_model {
 
   values block(segment_scope& scope, uint32_t segment, const values& input) const;
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const;
+  /// Returns the residual path of a segment with the input `x`: x, or its norm, the segment's next one, if the family
+  /// norms the path.
+  [[nodiscard]] at::Tensor path_of(segment_scope& scope, const at::Tensor& x) const;
   /// Computes the linear layers before attention for `x`, after the norm before them if the family has it.
   [[nodiscard]] normed_outputs attention_inputs(segment_scope& scope, const at::Tensor& x) const;
   /// Returns what attention adds to the residual path, before dropout: the output layer applied to `mixed`, the
@@ -89,7 +92,7 @@ class family_model final : public language_model {
   at::Tensor after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const;
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
   /// Returns what the MLP adds to the residual path, before the norm behind it and dropout, and the residual path.
-  [[nodiscard]] normed_outputs mlp_sum(segment_scope& scope, const at::Tensor& x) const;
+  [[nodiscard]] normed_outputs mlp_sum(segment_scope& scope, const at::Tensor& input) const;
   /// Computes the MLP a tile of rows at a time, before its result is added to the residual path; applies `norm` first,
   /// if it is given.
   normed_outputs mlp_in_tiles(segment_scope& scope, const at::Tensor& x, std::optional<row_norm> norm) const;
@@ -122,11 +125,14 @@ class family_model final : public language_model {
   values head(segment_scope& scope, uint32_t segment, const values& input) const;
   [[nodiscard]] bool tiles_head(const micro_batch& batch) const;
   /// Returns the factor by which the mean loss over a rank's own columns (tokens) is multiplied, so that the mean over
-  /// all ranks is the mean over all columns.
-  [[nodiscard]] double share_of_mean(const segment_scope& scope) const;
-  /// Returns the logits of the hidden states `x`, for this rank's rows of the vocabulary; if the vocabulary is split
-  /// unevenly, zeros follow them.
-  [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
+  /// all ranks is the mean over all columns, and the mean over a step's micro-batches that over the step's targets.
+  [[nodiscard]] double loss_factor(const segment_scope& scope) const;
+  /// Returns the input of the head's last norm and linear layer: the hidden state `x`, or what the transform of an
+  /// encoder's head makes of it.
+  [[nodiscard]] at::Tensor head_input(segment_scope& scope, const at::Tensor& x) const;
+  /// Returns the logits of the hidden states `hidden`, for this rank's rows of the vocabulary; if the vocabulary is
+  /// split unevenly, zeros follow them.
+  [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& hidden) const;
   /// Returns the logits of `y`, the output of the head's norm in the columns of all ranks.
   [[nodiscard]] at::Tensor logits_of_normed(segment_scope& scope, const at::Tensor& y) const;
   /// Returns the loss computed from the logits `of_tokens` of the hidden state `hidden`, or, if the vocabulary is split

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <utility>
 
 #include "checkpoint/commit/open_native.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
@@ -35,6 +37,33 @@ constexpr size_t block_elements = size_t{1} << 16;
 bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".attention.bias") ||
          name.ends_with(".attention.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+/// True if the tensor `bare`, a name without prefix, is of a part for other tasks, which no layer of the family reads.
+bool is_left_out(const families::family& f, std::string_view bare) {
+  return std::ranges::any_of(f.unread_tensors, [&](std::string_view begin) { return bare.starts_with(begin); });
+}
+
+/// Ends of the names of a layer norm's weight and bias in older files, and in newer ones; transformers renames them as
+/// well.
+constexpr std::array<std::array<std::string_view, 2>, 2> renamed_ends{
+    {{".LayerNorm.gamma", ".LayerNorm.weight"}, {".LayerNorm.beta", ".LayerNorm.bias"}}};
+
+/// Returns the name that newer files have for a tensor.
+std::string current_name(std::string_view name) {
+  for (const auto& [old, now] : renamed_ends)
+    if (name.ends_with(old)) return std::string(name.substr(0, name.size() - old.size())).append(now);
+  return std::string(name);
+}
+
+/// Returns the name of the parameter that the tensor `bare`, a name without prefix, repeats in files of a model whose
+/// head is tied and has a bias; empty if it repeats none.
+std::string repeated_by(const model_spec& spec, std::string_view bare) {
+  const auto& names = spec.family->names;
+  if (!spec.tied || names.head_bias.empty()) return {};
+  if (bare == formats::head_name) return families::embedding_weight(*spec.family);
+  const bool is_bias = bare.starts_with(names.head) && bare.substr(names.head.size()) == ".bias";
+  return is_bias ? std::string(names.head_bias) : std::string();
 }
 
 constexpr const char* from_scratch = "; to start from scratch, set model.path to a folder with only config.json";
@@ -188,11 +217,17 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
                                   : source->place_of(*t.plain.file, *t.plain.entry);
   };
   const tensor_there* head = nullptr;
+  std::vector<std::pair<const tensor_there*, uint32_t>> copies;  // tensors that repeat a parameter, and the parameter
   for (const auto& tensor : there) {
     const auto& [name, shape, type, plain, of_source, unread_type] = tensor;
-    const auto match = wanted.find(formats::bare_name(name));
+    const auto bare = formats::bare_name(current_name(name));
+    const auto match = wanted.find(bare);
     if (match == wanted.end()) {
-      if (is_known_buffer(name)) continue;
+      if (is_known_buffer(name) || is_left_out(*spec.family, bare)) continue;
+      if (const auto of = repeated_by(spec, bare); unread_type.empty() && is_float(type) && wanted.contains(of)) {
+        copies.emplace_back(&tensor, wanted.at(of));
+        continue;
+      }
       // The tensor of a tied head repeats the embedding, or replaces it if the file has no embedding.
       if (spec.tied && formats::bare_name(name) == formats::head_name) {
         if (unread_type.empty()) head = &tensor;
@@ -220,6 +255,16 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
     source->parameters_[embedding->second] = place;
     found[embedding->second] = true;
   }
+  for (const auto& [copy, parameter] : copies) {
+    if (!found[parameter]) continue;  // reported below as missing
+    TROUPE_ASSIGN(auto place, stored_at(*copy));
+    const auto& info = table.parameters[parameter];
+    TROUPE_ASSIGN(const bool same, *copy->shape == info.shape ? source->repeats(place, parameter, info.numel())
+                                                              : core::result<bool>(false));
+    if (!same)
+      return refuse("tensor '" + formats::shown(std::string(copy->name)) + "': wanted the values of '" + info.name +
+                    "', to which config.json ties it, got others");
+  }
   const auto missing = std::find(found.begin(), found.end(), false);
   if (missing != found.end()) {
     const auto& info = table.parameters[static_cast<size_t>(missing - found.begin())];
@@ -228,8 +273,23 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   return source;
 }
 
+core::result<bool> weights_source::repeats(const stored& copy, uint32_t parameter, uint64_t elements) const {
+  std::vector<float> one(block_elements), other(block_elements);
+  for (uint64_t done = 0; done < elements; done += block_elements) {
+    const auto n = static_cast<size_t>(std::min<uint64_t>(block_elements, elements - done));
+    TROUPE_TRY(read(parameters_.at(parameter), parameter, done, std::span(one).first(n)));
+    TROUPE_TRY(read(copy, parameter, done, std::span(other).first(n)));
+    if (!std::equal(one.begin(), one.begin() + static_cast<long>(n), other.begin())) return false;
+  }
+  return true;
+}
+
 core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std::span<float> out) const {
-  const stored& from = parameters_.at(parameter);
+  return read(parameters_.at(parameter), parameter, first, out);
+}
+
+core::result<void> weights_source::read(const stored& from, uint32_t parameter, uint64_t first,
+                                        std::span<float> out) const {
   if (from.of_source != nullptr)
     return formats::source_reader(*source_).read_as(core::dtype::f32, *from.of_source, first, out.size(),
                                                     std::as_writable_bytes(out));

@@ -36,10 +36,11 @@ bool has_weights(const std::filesystem::path& path);
 class weights_source {
  public:
   /// Opens the weights at `path` for the model `spec` with the parameters of `table`. Names in the files may lack the
-  /// prefix `transformer.` or `model.`; buffers in old files (attention masks, rotary frequencies) and the head's copy
-  /// of a tied weight are ignored. Compressed weights are read as the values of their codes if `dequantise`. Errors:
-  /// compressed weights without `dequantise`, a parameter that is missing or has another shape, a tensor that is not a
-  /// parameter of the model, a type that is not floating-point.
+  /// prefix `transformer.`, `model.` or of another family; buffers in old files (attention masks, rotary frequencies),
+  /// the head's copy of a tied weight, and parts of an encoder for other tasks (pooler, next sentence) are ignored.
+  /// Compressed weights are read as the values of their codes if `dequantise`. Errors: compressed weights without
+  /// `dequantise`, a parameter that is missing or has another shape, a tensor that is not a parameter of the model, a
+  /// type that is not floating-point, a copy of a tied weight or bias of an encoder with other values.
   static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& path, const model_spec& spec,
                                                             const core::model_table& table, bool dequantise = false);
   ~weights_source();
@@ -57,6 +58,9 @@ class weights_source {
     const formats::tensor_entry* of_source = nullptr;
   };
   weights_source();
+  core::result<void> read(const stored& from, uint32_t parameter, uint64_t first, std::span<float> out) const;
+  /// Returns whether the tensor `copy` has the values of a parameter of `elements` elements.
+  [[nodiscard]] core::result<bool> repeats(const stored& copy, uint32_t parameter, uint64_t elements) const;
   core::result<stored> place_of(const formats::safetensors_file& file, const formats::safetensors_entry& entry);
 
   std::unique_ptr<formats::weights_folder> folder_;

@@ -16,9 +16,9 @@ core::result<std::unique_ptr<family_model>> make_family(const model_spec& spec, 
     return core::fail(error_kind::bad_input,
                       "a model computes in fp32, bf16, fp16 or fp64, got " + std::string(core::name_of(type)));
   if (rows == 0 || columns == 0) return core::fail(error_kind::bad_input, "a micro-batch requires at least one token");
-  if (columns > spec.positions)
+  if (columns > spec.longest())
     return core::fail(error_kind::bad_input,
-                      fmt::format("the model has {} positions, got sequences of {}", spec.positions, columns));
+                      fmt::format("the model has {} positions, got sequences of {}", spec.longest(), columns));
   return std::make_unique<family_model>(spec, type, rows, columns, place, device);
 }
 

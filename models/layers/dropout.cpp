@@ -152,6 +152,18 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
   return with_history(scope, x, y, std::move(sum), of);
 }
 
+at::Tensor dropped(const segment_scope& scope, at::Tensor&& y, dropout_site site, float probability) {
+  const dropped_sum of{dropout_masks(scope, site, probability), 1, /*adds=*/false};
+  if (!of.masks.active()) return std::move(y);
+  at::Tensor out;
+  {
+    const below_autograd plain;
+    out = y.detach();
+    of.masks.apply_rows(out);
+  }
+  return with_history(scope, {}, y, std::move(out), of);
+}
+
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, double scale, added_by who) {
   const bool adds = adds_here(scope, who);
   if (scope.gives_pieces()) return add_by_rows(scope, x, std::move(y), {{}, scale, adds});

@@ -61,6 +61,9 @@ enum class added_by : uint8_t {
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
                        float probability, added_by who = added_by::leader);
 
+/// Returns dropout(y), possibly in y's memory; the caller must not use y afterwards.
+at::Tensor dropped(const segment_scope& scope, at::Tensor&& y, dropout_site site, float probability);
+
 /// Returns x + scale * y, each operation rounded, possibly in y's memory; the caller must not use y afterwards. Omits x
 /// if another rank adds it.
 at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, double scale = 1,

@@ -29,6 +29,15 @@ at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::c
   return columns_of(tokens_on(batch, where), 1, own).contiguous();
 }
 
+/// Throws if an input is the token `padding`, to which a family with positions behind that token's number gives no
+/// position.
+void check_no_padding(const micro_batch& batch, int64_t padding) {
+  const uint64_t width = batch.columns + 1;
+  for (size_t i = 0; i < batch.tokens.size(); ++i)
+    TORCH_CHECK(batch.tokens[i] != padding || i % width == batch.columns, "wanted texts without the padding token ",
+                padding, ", which has no position, got it at row ", i / width, ", position ", i % width);
+}
+
 /// Returns the embedding vectors of the tokens `ids` (B, T). On a rank that has only the rows `own` of the vocabulary,
 /// vectors of other tokens are zero.
 at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const vocabulary_rows& own) {
@@ -75,18 +84,26 @@ void write_zeros(const sink_slot& slot, const weight& w) {
   writer.commit();
 }
 
-/// Writes the gradient of the position embedding: the row of each of the columns `own` gets the sum over samples; rows
-/// of unused positions get zero.
-void write_position_gradient(const sink_slot& slot, const weight& w, const core::column_set& own, const at::Tensor& g) {
-  const at::Tensor used = columns_of(at::arange(own.end(), g.options().dtype(at::kLong)), 0, own);
+/// Writes the gradient of the position embedding, whose row `first` is that of column 0: the row of each of the columns
+/// `own` gets the sum over samples; rows of unused positions get zero.
+void write_position_gradient(const sink_slot& slot, const weight& w, const core::column_set& own, int64_t first,
+                             const at::Tensor& g) {
+  const at::Tensor used = columns_of(at::arange(own.end(), g.options().dtype(at::kLong)), 0, own).add(first);
   const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
   gradient_writer(slot, w).write_rows(used, sums.to(g.scalar_type()));
 }
 
+/// Writes the gradient of the embedding of types: the row of type 0, which all tokens have, gets the sum over all
+/// tokens.
+void write_type_gradient(const sink_slot& slot, const weight& w, const at::Tensor& g) {
+  const at::Tensor sums = g.sum(at::IntArrayRef{0, 1}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
+  const at::Tensor row = at::arange(1, g.options().dtype(at::kLong));
+  gradient_writer(slot, w).write_rows(row, sums.to(g.scalar_type()).unsqueeze(0));
+}
+
 class embedding_run final : public segment_run {
  public:
-  embedding_run(at::Tensor output, const segment_scope& scope, weight tokens, const vocabulary_rows& own,
-                std::optional<uint32_t> padding, std::optional<weight> positions, double scale, dropout_masks masks)
+  embedding_run(at::Tensor output, const segment_scope& scope, embedding_layers layers, dropout_masks masks)
       : output_(std::move(output)),
         by_token_(scope.batch().by_token),
         by_column_(scope.batch().by_column),
@@ -96,11 +113,7 @@ class embedding_run final : public segment_run {
         columns_(scope.columns()),
         with_documents_(!scope.batch().document_start.empty()),
         leads_(scope.leads()),
-        tokens_(std::move(tokens)),
-        own_(own),
-        padding_(padding),
-        positions_(std::move(positions)),
-        scale_(scale),
+        layers_(std::move(layers)),
         masks_(masks) {}
 
   [[nodiscard]] const values& outputs() const override { return output_; }
@@ -115,9 +128,11 @@ class embedding_run final : public segment_run {
       g = g.clone(at::MemoryFormat::Contiguous);
       masks_.apply_rows(g);
     }
-    write_ordered(slot, tokens_, by_token_, tokens_there_, scale_ == 1 ? g : g.mul(scale_),
-                  {own_.first, own_.count, padding_});
-    if (positions_) add_positions(slot, g);
+    const double scale = layers_.scale;
+    write_ordered(slot, layers_.tokens, by_token_, tokens_there_, scale == 1 ? g : g.mul(scale),
+                  {layers_.own.first, layers_.own.count, layers_.padding});
+    if (layers_.types) add_types(slot, g);
+    if (layers_.positions) add_positions(slot, g);
     return {};
   }
 
@@ -140,13 +155,18 @@ class embedding_run final : public segment_run {
     const auto own = core::order_within(*order, all_columns_, columns_);
     write_row_gradient(slot, w, &own, views_of(own), g, of);
   }
+  void add_types(const sink_slot& slot, const at::Tensor& g) const {
+    leads_ ? write_type_gradient(slot, *layers_.types, g) : write_zeros(slot, *layers_.types);
+  }
   void add_positions(const sink_slot& slot, const at::Tensor& g) const {
+    const weight& w = *layers_.positions;
+    const int64_t first = layers_.first_position;
     if (!leads_)
-      write_zeros(slot, *positions_);
+      write_zeros(slot, w);
     else if (with_documents_)
-      write_ordered(slot, *positions_, by_column_, columns_there_, g, {0, positions_->tensor.size(0)});
+      write_ordered(slot, w, by_column_, columns_there_, g, {-first, w.tensor.size(0)});
     else
-      write_position_gradient(slot, *positions_, columns_, g);
+      write_position_gradient(slot, w, columns_, first, g);
   }
 
   values output_;
@@ -157,34 +177,32 @@ class embedding_run final : public segment_run {
   uint64_t all_columns_;
   core::column_set columns_;
   bool with_documents_, leads_;
-  weight tokens_;
-  vocabulary_rows own_;
-  std::optional<uint32_t> padding_;  // token whose row gets no gradient here
-  std::optional<weight> positions_;
-  double scale_;  // factor of the token vectors
+  embedding_layers layers_;
   dropout_masks masks_;
 };
 
 }  // namespace
 
-std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens, const vocabulary_rows& own,
-                                           std::optional<uint32_t> padding, const std::optional<weight>& positions,
-                                           double scale, float dropout) {
+std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const embedding_layers& layers) {
   const at::NoGradGuard no_grad;
-  const dropout_masks masks(scope, dropout_site::embedding, dropout);
-  const at::Device where = tokens.tensor.device();
-  const at::Tensor inputs = inputs_of(scope.batch(), own.whole, scope.columns(), where);
-  at::Tensor y = vectors_of(tokens.bound(), inputs, own);
-  if (scale != 1) y.mul_(scale);
+  const dropout_masks masks(scope, dropout_site::embedding, layers.dropout);
+  const at::Device where = layers.tokens.tensor.device();
+  const at::Tensor inputs = inputs_of(scope.batch(), layers.own.whole, scope.columns(), where);
+  if (layers.first_position > 0 && layers.padding) check_no_padding(scope.batch(), *layers.padding);
+  at::Tensor y = vectors_of(layers.tokens.bound(), inputs, layers.own);
+  if (layers.scale != 1) y.mul_(layers.scale);
+  if (layers.types && scope.leads()) y.add_(layers.types->bound().select(0, 0));
+  const auto& positions = layers.positions;
   if (!scope.leads()) {
     // The first tensor-parallel rank adds the position embeddings; the output is summed over these ranks.
   } else if (positions && !scope.batch().document_start.empty()) {
-    y.add_(at::embedding(positions->bound(), columns_of(places_on(scope.batch(), where), 1, scope.columns())));
+    const at::Tensor places = columns_of(places_on(scope.batch(), where), 1, scope.columns());
+    y.add_(at::embedding(positions->bound(), layers.first_position == 0 ? places : places.add(layers.first_position)));
   } else if (positions) {
-    y.add_(columns_of(positions->bound(), 0, scope.columns()));
+    y.add_(columns_of(positions->bound(), 0, scope.columns(), layers.first_position));
   }
   masks.apply_rows(y);
-  return std::make_unique<embedding_run>(std::move(y), scope, tokens, own, padding, positions, scale, masks);
+  return std::make_unique<embedding_run>(std::move(y), scope, layers, masks);
 }
 
 }  // namespace troupe::models

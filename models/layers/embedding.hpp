@@ -9,12 +9,21 @@
 
 namespace troupe::models {
 
-/// Runs the embedding: token vectors times `scale`, plus position vectors if the family has them, then dropout.
-/// `tokens` has the rows `own` of the vocabulary; vectors of other tokens are zero on this rank, and position vectors
-/// are added only if segment_scope::leads(), because the outputs of tensor-parallel ranks are summed. The row of the
-/// token `padding` gets the gradient 0.
-std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens, const vocabulary_rows& own,
-                                           std::optional<uint32_t> padding, const std::optional<weight>& positions,
-                                           double scale, float dropout);
+/// The layers of an embedding, and numbers that they share.
+struct embedding_layers {
+  weight tokens;                    ///< the rows `own` of the vocabulary
+  vocabulary_rows own = {};
+  std::optional<uint32_t> padding = {};  ///< token whose row gets the gradient 0
+  std::optional<weight> positions = {}, types = {};
+  int64_t first_position = 0;  ///< row of `positions` that the first token of a document has
+  double scale = 1;            ///< factor of the token vectors
+  float dropout = 0;
+};
+
+/// Runs the embedding: token vectors times the scale, plus the vector of type 0 and position vectors if the family has
+/// them, then dropout. Vectors of tokens that this rank does not have are zero, and the other vectors are added only if
+/// segment_scope::leads(), because the outputs of tensor-parallel ranks are summed. Throws for the padding token in a
+/// text if positions do not begin at 0: transformers gives it no position.
+std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const embedding_layers& layers);
 
 }  // namespace troupe::models

@@ -103,8 +103,8 @@ at::Tensor formed_logits(const segment_scope& scope, const at::Tensor& products,
 /// backward overwrites the logits with their gradient.
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
 
-/// Returns the target token of each row of `of_rows` (N, ..), which are the tokens in the scope's columns. Throws if a
-/// target of the batch is not below `vocabulary`.
+/// Returns the target token of each row of `of_rows` (N, ..), which are the tokens in the scope's columns;
+/// core::no_target for rows without one. Throws if a target of the batch is not below `vocabulary`.
 at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows);
 
 /// The data that a student's head needs of its teacher: the teacher's last hidden state, the norm and linear layer of

@@ -2,6 +2,7 @@
 // backward, and the gradient overwrites the logits.
 #include <ATen/ops/empty.h>
 
+#include "core/token_order.hpp"
 #include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/functions.hpp"
 #include "models/segment/batch_numbers.hpp"
@@ -59,10 +60,25 @@ at::Tensor with_history(const segment_scope& scope, const at::Tensor& logits, lo
   return made.loss;
 }
 
+/// Returns the targets that the batch gives for the scope's columns.
+at::Tensor given_targets(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows) {
+  const micro_batch& batch = scope.batch();
+  TORCH_CHECK(batch.targets.size() == batch.rows * batch.columns, "a micro-batch of ", batch.rows, " x ",
+              batch.columns, " wants ", batch.rows * batch.columns, " targets or none, got ", batch.targets.size());
+  for (uint64_t i = 0; i < batch.targets.size(); ++i)
+    TORCH_CHECK(batch.targets[i] == core::no_target || (batch.targets[i] >= 0 && batch.targets[i] < vocabulary),
+                "wanted a target from 0 to ", vocabulary - 1, ", got ", batch.targets[i], " at row ",
+                i / batch.columns, ", position ", i % batch.columns);
+  const at::Tensor own = columns_of(targets_on(batch, of_rows.device()), 1, scope.columns()).reshape({-1});
+  TORCH_CHECK(own.size(0) == of_rows.size(0), "logits of ", of_rows.size(0), " tokens for ", own.size(0), " targets");
+  return own;
+}
+
 }  // namespace
 
 at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows) {
   const micro_batch& batch = scope.batch();
+  if (!batch.targets.empty()) return given_targets(scope, vocabulary, of_rows);
   const uint64_t width = batch.columns + 1;
   for (uint64_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "wanted a target from 0 to ",

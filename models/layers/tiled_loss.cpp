@@ -183,7 +183,6 @@ struct tiled_loss_node final : function_node {
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
                                const logit_form& form, uint64_t tile_rows, double factor,
                                std::optional<taught_head> teacher) {
-  TORCH_CHECK(!layer.bias, "a head in row tiles has no bias, got ", layer.bias->name);
   layer.panels = panel_sums::wide;
   const int64_t vocabulary = layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0);
   auto node = std::make_shared<tiled_loss_node>();

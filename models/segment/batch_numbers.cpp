@@ -52,6 +52,7 @@ void for_each_array(const micro_batch& batch, std::span<const int32_t> boundarie
   };
   f(to.tokens, at::kLong, {rows, columns + 1}, [&] { return batch.tokens; });
   ordered(to.by_token, batch.by_token);
+  if (!batch.targets.empty()) f(to.targets, at::kLong, {rows, columns}, [&] { return batch.targets; });
   if (batch.document_start.empty()) return;
   ordered(to.by_column, batch.by_column);
   f(to.places, at::kLong, {rows, columns}, [&] { return places_in_documents(batch); });
@@ -93,6 +94,12 @@ at::Tensor tokens_on(const micro_batch& batch, at::Device where) {
   must_be_host(where);
   return view_of(batch.tokens, at::kLong)
       .view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns) + 1});
+}
+
+at::Tensor targets_on(const micro_batch& batch, at::Device where) {
+  if (batch.numbers != nullptr) return batch.numbers->targets;
+  must_be_host(where);
+  return batch.targets.empty() ? at::Tensor() : by_input(view_of(batch.targets, at::kLong), batch);
 }
 
 at::Tensor document_start_on(const micro_batch& batch, at::Device where) {

@@ -20,6 +20,7 @@ struct ordered_places {
 
 struct batch_numbers {
   at::Tensor tokens;  ///< tokens of the micro-batch: (B, T + 1), int64
+  at::Tensor targets{};  ///< targets of the inputs: (B, T), int64; undefined: the next tokens
   /// First column of each input's document: (B, T), int32; undefined: a row is one document.
   at::Tensor document_start;
   at::Tensor places;  ///< (B, T), int64: each input's position in its document; undefined if each row is one document
@@ -35,6 +36,7 @@ struct batch_numbers {
 /// CPU, a view of the batch's array, which must outlive the tensor. Throws c10::Error if the batch has no tensor for
 /// another device.
 at::Tensor tokens_on(const micro_batch& batch, at::Device where);
+at::Tensor targets_on(const micro_batch& batch, at::Device where);
 at::Tensor document_start_on(const micro_batch& batch, at::Device where);
 at::Tensor places_on(const micro_batch& batch, at::Device where);
 ordered_places by_token_on(const micro_batch& batch, at::Device where);

@@ -111,6 +111,12 @@ struct micro_batch {
   const map_lesson* learned_map = nullptr;
   at::Tensor* map = nullptr;
   bool computes_loss = true;  ///< false, in evaluation alone: the last segment returns 0 and reads no target
+  /// rows x columns: the token that each input's logits have to find, core::no_target where there is none; must outlive
+  /// forward and backward. Empty: each input's target is the next token.
+  std::span<const int64_t> targets = {};
+  /// Factor of the mean loss over all inputs, so that the mean over the micro-batches of a step is that over the step's
+  /// targets.
+  double loss_factor = 1;
 };
 
 /// A segment after its forward: holds its outputs and the state that its backward needs, and runs the backward.

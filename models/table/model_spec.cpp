@@ -459,6 +459,35 @@ std::optional<uint32_t> read_padding(key_reader& keys, const families::config_ke
   return static_cast<uint32_t>(token < 0 ? token + size : token);
 }
 
+/// Reads what an encoder needs besides the keys of every family: types of tokens, the position of a text's first token,
+/// and its special tokens. Lets attention see all tokens.
+void read_encoder(key_reader& keys, const families::family& f, model_spec& spec) {
+  spec.attention.resize(spec.layers);
+  for (attention_options& a : spec.attention) a.causal = false;
+  spec.token_types = read_size(keys, f.keys.token_types, width_max);
+  spec.head_act = f.head_activation.empty() ? spec.act : activation_named(f.head_activation).value_or(spec.act);
+  if (f.positions_follow_padding) {
+    const std::string_view padding = f.keys.padding.name;
+    const json* v = keys.find(padding);
+    const bool is_negative = v != nullptr && v->is_number_integer() && v->get<int64_t>() < 0;
+    if ((keys.is_null(padding) || is_negative) && !keys.refused(padding))
+      keys.refuse(padding, "a token from 0 on, behind whose number positions begin", v == nullptr ? json() : *v);
+    spec.first_position = spec.padding_token.value_or(0) + 1;
+    if (keys.problems().empty() && spec.positions <= spec.first_position)
+      keys.wrong(std::string(f.keys.positions.name),
+                 fmt::format("model key '{}': wanted more than {} positions, because the first {} are not used, got {}",
+                             f.keys.positions.name, spec.first_position, spec.first_position, spec.positions));
+  }
+  for (const char* key : {"bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "unk_token_id"})
+    if (const json* v = keys.find(key); v != nullptr && v->is_number_unsigned() && v->get<uint64_t>() < spec.vocabulary)
+      spec.special_tokens.push_back(v->get<uint32_t>());
+  if (keys.find("mask_token_id") != nullptr)
+    spec.mask_token = keys.size("mask_token_id", 0, spec.vocabulary - uint64_t{1}, /*least=*/0);
+  for (const auto& token : {spec.padding_token, spec.mask_token})
+    if (token) spec.special_tokens.push_back(*token);
+  std::ranges::sort(spec.special_tokens);
+}
+
 /// Reads a soft cap; 0 if there is none.
 double read_soft_cap(key_reader& keys, const families::number_key& key) {
   return key.name.empty() || keys.is_null(key.name) ? 0 : read_factor(keys, key);
@@ -533,6 +562,10 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.attention_dropout = read_dropout(keys, k.attention_dropout);
   spec.residual_dropout = read_dropout(keys, k.residual_dropout);
   for (const auto& flag : k.fixed) keys.only(flag.name, flag.value);
+  for (const auto& fixed : k.fixed_texts)
+    if (const auto got = keys.text(fixed.name, std::string(fixed.value)); got != fixed.value)
+      keys.refuse(fixed.name, std::string(fixed.value), json(got));
+  if (f.is_encoder) read_encoder(keys, f, spec);
   if (f.is_rotary()) read_rotary(keys, k, spec);
   read_rotations(keys, k, spec);
   read_window(keys, k, spec);

@@ -34,7 +34,10 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   const families::family* family = &families::gpt2;
   uint32_t layers = 0, width = 0, heads = 0, kv_heads = 0, head_width = 0, inner = 0;
   uint32_t positions = 0, vocabulary = 0;
+  uint32_t first_position = 0;  ///< row of the positions' weight that a text's first token has
+  uint32_t token_types = 0;     ///< number of rows of the weight of tokens' types; texts have type 0; 0: no such weight
   activation act = activation::gelu_tanh;
+  activation head_act = activation::gelu_tanh;  ///< activation of the head's transform, if the family has it
   bool tied = true;  ///< true: the head has the embedding's weight; false: it has its own
   bool attention_bias = true;
   bool mlp_bias = true;
@@ -56,6 +59,10 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   std::vector<rotation> rotations = {};
   /// Token whose embedding begins as 0 and gets no gradient from the embedding segment; the head's gradient remains.
   std::optional<uint32_t> padding_token;
+  /// Token that replaces tokens which an encoder has to find, and the tokens that are none of a text, ascending, by the
+  /// keys of config.json; always empty for other families.
+  std::optional<uint32_t> mask_token;
+  std::vector<uint32_t> special_tokens;
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
   /// Number of rows (tokens) of logits that the head computes at a time (row_tiles.hpp), set by the job and not by a
   /// key of config.json; 0: all.
@@ -70,6 +77,8 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   [[nodiscard]] attention_options attention_in(uint32_t block) const {
     return block < attention.size() ? attention[block] : attention_options{};
   }
+  /// Returns the number of tokens of the longest text that the model reads.
+  [[nodiscard]] uint32_t longest() const { return positions - first_position; }
   /// Returns the shortest window of attention of any block; 0: every token attends to all tokens before it.
   [[nodiscard]] uint64_t shortest_window() const;
 };

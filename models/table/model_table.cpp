@@ -51,6 +51,11 @@ class layer_writer {
     weight(l, {rows, width}, initial_value::normal, range_);
     return l;
   }
+  /// Adds a bias of `width` elements whose name is not that of its layer, and returns its index.
+  uint32_t bias(const std::string& name, uint32_t width) {
+    table_.parameters.push_back({prefix_ + name, {width}, initial_value::zeros, 0, /*decay=*/false});
+    return static_cast<uint32_t>(table_.parameters.size() - 1);
+  }
   /// Adds a norm whose factors are 1 at first. `shift`: number added to its weights.
   layer_info norm(const std::string& name, uint32_t width, with_bias bias, float shift) {
     layer_info l = plain(name, layer_kind::norm, width, width);
@@ -118,19 +123,32 @@ double attended_tokens(double columns, int64_t window) {
   return (w * (w + 1) / 2 + (columns - w) * w) / columns;
 }
 
-/// Returns the flops of causal attention's scores and weighted sums. `window`: that of the layer, 0: none.
-double attention_flops(const model_spec& s, const extent& e, int64_t window) {
-  return 2 * flops_per_multiply_add * e.tokens * attended_tokens(e.columns, window) * s.heads * s.head_width;
+/// Returns the flops of attention's scores and weighted sums. `of`: options of the layer's attention.
+double attention_flops(const model_spec& s, const extent& e, const attention_options& of) {
+  const double attended = of.causal ? attended_tokens(e.columns, of.window) : e.columns;
+  return 2 * flops_per_multiply_add * e.tokens * attended * s.heads * s.head_width;
 }
 
 /// Returns the elements per token that a norm behind attention or an MLP keeps for backward: its input.
 double end_norm_saved(const model_spec& s) { return s.family->has_end_norms() ? s.width : 0; }
 
+/// Returns the elements per token that a norm of the residual path keeps for backward besides its input: its output,
+/// which the linear layers read.
+double sum_norm_saved(const model_spec& s) { return s.family->has_sum_norms() ? s.width : 0; }
+
+/// Returns the elements per token that the transform before the head's last layer keeps for backward: the path's normed
+/// state, the activation's input (for ReLU its output takes that place) and its output.
+double head_transform_saved(const model_spec& s) {
+  if (!s.family->has_head_transform()) return 0;
+  return double{1} * s.width * (s.head_act == activation::relu ? 2 : 3);
+}
+
 /// Returns the bytes that an attention segment keeps for backward: its input (the norm is recomputed), queries, keys,
 /// values, and the outputs of the heads; also the inputs of norms of queries and keys, and of a norm behind attention.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
-  return e.activations(s.width + 2 * q + kv + (s.family->has_query_norms() ? q + kv / 2 : 0) + end_norm_saved(s));
+  return e.activations(s.width + 2 * q + kv + (s.family->has_query_norms() ? q + kv / 2 : 0) + end_norm_saved(s) +
+                       sum_norm_saved(s));
 }
 
 /// Returns the costs of keeping fewer activations of an attention segment: bytes kept (input and outputs of the heads),
@@ -157,7 +175,8 @@ core::light_keeping attention_light(const model_spec& s, const extent& e) {
 segment_info mlp_segment(const model_spec& s, const extent& e) {
   const uint64_t inputs = s.family->mlp_inputs(), before = inputs * s.inner;
   const bool fused = s.act == (s.family->is_gated() ? activation::silu : activation::gelu_tanh);
-  const auto width = static_cast<double>(s.width), inner = static_cast<double>(before), end = end_norm_saved(s);
+  const auto width = static_cast<double>(s.width), inner = static_cast<double>(before);
+  const double end = end_norm_saved(s) + sum_norm_saved(s);
   segment_info out{"mlp", {}, 0, e.activations(width + end + (fused ? inner : 2 * inner))};
   if (fused && s.family->has_first_norms() && !s.family->has_end_norms() && !s.family->has_packed_mlp())
     out.light = {e.activations(width), e.activations(width + inner), e.product(width, inner)};
@@ -179,12 +198,14 @@ segment_info mlp_segment(const model_spec& s, const extent& e) {
 
 /// Returns the segment of the head with its costs. If it is computed in row tiles, only its input is kept for backward,
 /// which then also allocates a tile of logits, four numbers for each row, and for 16-bit types the weight's gradient in
-/// fp32, which is summed over panels of rows. A soft cap of logits keeps as many numbers as there are logits.
+/// fp32, which is summed over panels of rows. A soft cap of logits keeps as many numbers as there are logits; a
+/// transform before the last layer keeps its tensors in any case.
 segment_info head_segment(const model_spec& s, const extent& e) {
   const uint64_t row_numbers = uint64_t{s.vocabulary} * (s.logits.soft_cap == 0 ? 1 : 2);
+  const double hidden = s.width + head_transform_saved(s);
   if (s.head_tile_rows == 0)
-    return {"head", {}, 0, e.activations(double{1} * s.width + static_cast<double>(row_numbers)) + e.numbers(1)};
-  segment_info out{"head", {}, 0, e.activations(s.width) + e.numbers(1)};
+    return {"head", {}, 0, e.activations(hidden + static_cast<double>(row_numbers)) + e.numbers(1)};
+  segment_info out{"head", {}, 0, e.activations(hidden) + e.numbers(1)};
   const uint64_t wide_bytes = std::max<uint64_t>(e.element_bytes, sizeof(float));
   const bool adds_apart = e.element_bytes < sizeof(float);
   out.tile_rows = s.head_tile_rows;
@@ -301,7 +322,8 @@ struct attention_cut {
 
 /// Divides an attention segment where ranks exchange heads: for attention itself, a rank has some heads with the tokens
 /// of all ranks; its inputs and outputs are exchanged all-to-all.
-std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, int64_t window, attention_cut parts) {
+std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, const attention_options& of,
+                                         attention_cut parts) {
   const dealt_heads heads = heads_of(s, e.sequence);
   const auto packed = static_cast<double>(heads.packed_width()), mixed = static_cast<double>(heads.mixed_width());
   const core::segment_exchange to{core::exchange_op::swap, e.activations(packed), core::exchange_group::sequence};
@@ -310,8 +332,8 @@ std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, i
   own.heads = static_cast<uint32_t>(heads.widest() * heads.group);
   extent all = e;
   all.tokens = e.all_tokens;
-  parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
-  parts.own.segment = {"attention", {}, attention_flops(own, all, window), all.activations(packed)};
+  parts.in.segment = {"attention in", {}, 0, e.activations(s.width + sum_norm_saved(s))};
+  parts.own.segment = {"attention", {}, attention_flops(own, all, of), all.activations(packed)};
   parts.out.segment = {"attention out", {}, 0, e.activations(double{1} * s.heads * s.head_width + end_norm_saved(s))};
   parts.in.segment.output = parts.own.segment.input_gradient = to;
   parts.own.segment.output = parts.out.segment.input_gradient = back;
@@ -320,22 +342,24 @@ std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, i
 
 /// Divides an attention segment where ranks keep their own queries: attention needs the keys and values of all ranks'
 /// tokens, which are gathered before it.
-std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, int64_t window, attention_cut parts) {
+std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, const attention_options& of,
+                                        attention_cut parts) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   extent all = e;
   all.tokens = e.all_tokens;
-  parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
+  parts.in.segment = {"attention in", {}, 0, e.activations(s.width + sum_norm_saved(s))};
   parts.own.segment = {
-      "attention", {}, attention_flops(s, e, window), e.activations(2 * q + end_norm_saved(s)) + all.activations(kv)};
+      "attention", {}, attention_flops(s, e, of), e.activations(2 * q + end_norm_saved(s)) + all.activations(kv)};
   parts.in.segment.output = {core::exchange_op::collect, e.activations(kv), core::exchange_group::sequence};
   parts.own.segment.input_gradient = {core::exchange_op::scatter, e.activations(kv), core::exchange_group::sequence};
   return {std::move(parts.in), std::move(parts.own)};
 }
 
-std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, int64_t window, segment_layers whole) {
+std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, const attention_options& of,
+                                          segment_layers whole) {
   if (e.sequence.degree == 1) return {std::move(whole)};
-  if (e.sequence.way == sequence_way::keys) return cut_at_keys(s, e, window, {std::move(whole), /*apart=*/false});
-  return cut_at_heads(s, e, window, {std::move(whole), /*apart=*/true});
+  if (e.sequence.way == sequence_way::keys) return cut_at_keys(s, e, of, {std::move(whole), /*apart=*/false});
+  return cut_at_heads(s, e, of, {std::move(whole), /*apart=*/true});
 }
 
 /// Removes the norm from `segment` and returns it as a segment of its own, because each tensor-parallel rank computes
@@ -374,7 +398,7 @@ void add_block(const model_spec& s, const extent& e, uint32_t block, segment_lay
     segments.push_back(std::move(mlp));
     segments.push_back({{"residual", {}, 0, 0}, {}});
   } else {
-    segments = cut_attention(s, e, s.attention_in(block).window, std::move(attention));
+    segments = cut_attention(s, e, s.attention_in(block), std::move(attention));
     if (s.parallel_residual)
       join(s, e, std::move(mlp), /*keeps_input=*/segments.size() == 1, segments.back());
     else
@@ -391,12 +415,13 @@ void add_embedding(const extent& e, std::vector<layer_info> layers, model_table&
 
 void add_head(const model_spec& s, const extent& e, std::vector<layer_info> layers, model_table& table) {
   segment_layers head{head_segment(s, e), std::move(layers)};
+  if (s.family->has_head_transform()) head.tiled_from = 2;  // behind the path's norm and the transform
   std::vector<segment_layers> segments;
   if (e.own_tokens > 0) segments.push_back(norm_of(s, e, "head norm", head));
   segments.push_back(std::move(head));
   add_unit(e, "head", std::move(segments), table);
   core::segment_info& whole = table.units.back().segments.back();
-  if (whole.is_tiled()) whole.left_flops = whole.forward_flops;
+  if (whole.is_tiled()) whole.left_flops = whole.forward_flops - whole.weight_flops;
 }
 
 with_bias norm_bias(const model_spec& s) { return with_bias{s.family->norm == families::norm_kind::layer}; }
@@ -414,15 +439,19 @@ class block_writer {
         residual_std_(residual_std) {}
 
   /// Appends the layers of the block's attention and of its MLP, with the parameters in the order of Hugging Face's
-  /// files.
-  void write(std::vector<layer_info>& attention, std::vector<layer_info>& mlp) {
+  /// files. `sum` is the norm of the residual path in front of the block, which the block computes, and becomes the one
+  /// behind the block; nullopt: the path has no norms.
+  void write(std::optional<layer_info>& sum, std::vector<layer_info>& attention, std::vector<layer_info>& mlp) {
     using enum families::norm_order;
     const families::norm_order order = s_.family->order_of_norms;
+    if (sum) attention.push_back(std::move(*sum));
     if (order != last) attention.push_back(norm(names_.attention_norm));
     if (order == first) mlp.push_back(norm(names_.mlp_norm));
     add_attention(attention);
+    if (sum) mlp.push_back(norm(names_.attention_sum_norm));
     if (order == beside) mlp.push_back(norm(names_.mlp_norm));
     add_mlp(mlp);
+    if (sum) sum = norm(names_.mlp_sum_norm);
     if (order != last) return;
     add_norms(names_.attention_norm, names_.attention_end_norm, attention);
     add_norms(names_.mlp_norm, names_.mlp_end_norm, mlp);
@@ -493,35 +522,76 @@ class block_writer {
   float residual_std_;
 };
 
+/// Returns the layers of the embedding, and sets `sum` to the norm of their sum, if the family has it, which the first
+/// block computes.
+std::vector<layer_info> layers_of_embedding(layer_writer& w, const model_spec& ends, std::optional<layer_info>& sum) {
+  const families::family& f = *ends.family;
+  const auto& names = f.names;
+  const auto positions = [&] {
+    return w.embedding(std::string(names.positions), layer_kind::position_embedding, ends.positions, ends.width);
+  };
+  std::vector<layer_info> out{
+      w.embedding(std::string(names.embedding), layer_kind::embedding, ends.vocabulary, ends.width)};
+  if (!f.is_rotary() && !f.positions_are_last) out.push_back(positions());
+  if (!names.token_types.empty())
+    out.push_back(
+        w.embedding(std::string(names.token_types), layer_kind::type_embedding, ends.token_types, ends.width));
+  if (!names.embedding_norm.empty())
+    sum = w.norm(std::string(names.embedding_norm), ends.width, norm_bias(ends), f.norm_shift);
+  if (!f.is_rotary() && f.positions_are_last) out.push_back(positions());
+  return out;
+}
+
+/// Returns the layers of the head. `sum` is the norm of the residual path behind the last block; nullopt: the path has
+/// none, and the head a norm of its own. An encoder's head transforms the hidden state before its last layer, whose
+/// bias precedes the transform in files.
+std::vector<layer_info> layers_of_head(const model_spec& ends, uint32_t tokens_weight, std::optional<layer_info> sum,
+                                    model_table& table) {
+  const families::family& f = *ends.family;
+  const auto& names = f.names;
+  std::vector<layer_info> out;
+  if (!sum) {
+    layer_writer w(table, std::string(names.prefix), ends.initializer_range);
+    out.push_back(w.norm(std::string(names.final_norm), ends.width, norm_bias(ends), f.norm_shift));
+    out.push_back(head_layer(ends, tokens_weight, table));
+    return out;
+  }
+  layer_writer w(table, "", ends.initializer_range);
+  out.push_back(std::move(*sum));
+  const uint32_t bias = w.bias(std::string(names.head_bias), ends.vocabulary);
+  out.push_back(w.linear(std::string(names.head_transform), f.layout, ends.width, ends.width, with_bias::yes));
+  out.push_back(w.norm(std::string(names.head_norm), ends.width, norm_bias(ends), f.norm_shift));
+  out.push_back(head_layer(ends, tokens_weight, table));
+  out.back().bias = out.back().parameters.emplace_back(bias);
+  return out;
+}
+
 model_table table_of(const model_spec& whole, const extent& e, const tensor_split& split) {
   model_table table;
-  const auto& names = whole.family->names;
   const model_spec ends = local_ends(whole, split);
-  layer_writer w(table, std::string(names.prefix), whole.initializer_range);
+  layer_writer w(table, std::string(whole.family->names.prefix), whole.initializer_range);
   const double smaller = whole.family->residual_starts_smaller ? std::sqrt(2.0 * whole.layers) : 1.0;
   const auto residual_std = static_cast<float>(whole.initializer_range / smaller);
-  std::vector<layer_info> embeddings{
-      w.embedding(std::string(names.embedding), layer_kind::embedding, ends.vocabulary, ends.width)};
-  if (!whole.family->is_rotary())
-    embeddings.push_back(
-        w.embedding(std::string(names.positions), layer_kind::position_embedding, ends.positions, ends.width));
+  std::optional<layer_info> sum;  // norm of the residual path that the next block or the head computes
+  std::vector<layer_info> embeddings = layers_of_embedding(w, ends, sum);
   const uint32_t tokens_weight = *embeddings.front().weight;
   // A rank's part of the vocabulary has other rows; its initial values are those of the whole table.
   if (ends.vocabulary == whole.vocabulary) table.parameters[tokens_weight].zero_row = whole.padding_token;
+  if (whole.family->positions_follow_padding) {
+    const auto positions = std::ranges::find(embeddings, layer_kind::position_embedding, &layer_info::kind);
+    table.parameters[*positions->weight].zero_row = whole.padding_token;
+  }
   add_embedding(e, std::move(embeddings), table);
   for (uint32_t block = 0; block < whole.layers; ++block) {
     const model_spec s = local_block(whole, split, block);
-    const int64_t window = s.attention_in(block).window;
-    segment_layers attention{{"attention", {}, attention_flops(s, e, window), attention_saved(s, e)}, {}};
+    segment_layers attention{{"attention", {}, attention_flops(s, e, s.attention_in(block)), attention_saved(s, e)},
+                             {}};
     attention.segment.light = attention_light(s, e);
     segment_layers mlp{mlp_segment(s, e), {}};
-    block_writer(w, s, block, residual_std).write(attention.layers, mlp.layers);
+    block_writer(w, s, block, residual_std).write(sum, attention.layers, mlp.layers);
     add_block(s, e, block, std::move(attention), std::move(mlp), table);
   }
-  std::vector<layer_info> head{
-      w.norm(std::string(names.final_norm), ends.width, norm_bias(whole), whole.family->norm_shift)};
-  head.push_back(head_layer(ends, tokens_weight, table));
-  add_head(ends, e, std::move(head), table);
+  add_head(ends, e, layers_of_head(ends, tokens_weight, std::move(sum), table), table);
   return table;
 }
 

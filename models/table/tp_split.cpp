@@ -78,6 +78,12 @@ bool is_cut(const tensor_split& split, std::span<const layer_info> layers, uint3
 
 }  // namespace
 
+bool has_vocabulary(std::span<const core::layer_info> layers, const core::layer_info& l) {
+  if (l.kind != layer_kind::linear) return l.kind == layer_kind::embedding;
+  const auto later = layers.subspan(static_cast<size_t>(&l - layers.data()) + 1);
+  return std::ranges::none_of(later, [](const layer_info& x) { return x.kind == layer_kind::linear; });
+}
+
 model_spec local_block(const model_spec& whole, const tensor_split& split, uint32_t block) {
   model_spec out = whole;
   if (split.degree == 1) return out;
@@ -124,9 +130,12 @@ core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& spl
         if (is_cut(by, layers, u - 1 - (u < first ? 0 : first))) segment_cutter(by, layers, out).run();
         continue;
       }
-      for (const layer_info& l : layers)  // layers of the embedding and of the head
-        if (split.vocabulary && (l.kind == layer_kind::embedding || l.kind == layer_kind::linear))
-          out.parameters[*l.weight] = {tp_style::vocabulary, 0, {core::dealt(u == first ? l.in : l.out, split.degree)}};
+      for (const layer_info& l : layers) {  // layers of the embedding and of the head
+        if (!split.vocabulary || !has_vocabulary(layers, l)) continue;
+        const parameter_cut cut{tp_style::vocabulary, 0, {core::dealt(u == first ? l.in : l.out, split.degree)}};
+        out.parameters[*l.weight] = cut;
+        if (l.bias) out.parameters[*l.bias] = cut;
+      }
     }
   return out;
 }
@@ -228,6 +237,11 @@ core::result<void> check_split(const model_spec& whole, const tensor_split& spli
     return core::fail(core::error_kind::bad_input,
                       "parallel.sharded_norms: wanted false for a model whose attention and MLP are computed together, "
                       "got true");
+  if (whole.family->has_sum_norms())
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("parallel.sharded_norms: wanted false for a {} model, whose residual path is normed, "
+                                  "got true",
+                                  whole.family->model_type));
   if (split.degree > columns) return refuse("token of a sample", columns);
   const auto is_whole = [](const block_split& b) { return !b.attention || !b.mlp; };
   if (split.vocabulary && std::ranges::none_of(split.blocks, is_whole)) return {};

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/layer_table.hpp"
 #include "core/model_table.hpp"
 #include "core/tp_plan.hpp"
 #include "models/table/sequence_split.hpp"
@@ -56,6 +58,10 @@ model_spec local_block(const model_spec& whole, const tensor_split& split, uint3
 uint64_t widest_inner(const model_spec& whole, const tensor_split& split);
 /// Returns the sizes of a tensor-parallel rank's part of the embedding and the head, those of the widest rank.
 model_spec local_ends(const model_spec& whole, const tensor_split& split);
+
+/// True if `l`, one of the `layers` of an embedding's or a head's segment, has a row for each token of the vocabulary:
+/// the embedding of tokens, and the last linear layer of a head.
+bool has_vocabulary(std::span<const core::layer_info> layers, const core::layer_info& l);
 
 /// Returns how each parameter of `whole`, the table of an undivided model (with or without copies of tied weights), is
 /// divided over ranks. If a teacher's units precede the model's, `of_teacher` says how their blocks are divided; a

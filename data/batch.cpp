@@ -4,24 +4,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "core/math.hpp"
 #include "data/corpus.hpp"
+#include "data/masking.hpp"
 
 namespace troupe::data {
 namespace {
 
+/// Returns the factor that makes the mean loss over `positions` the mean over `targets` of them; 0 without targets.
+double factor_of(uint64_t positions, uint64_t targets) {
+  return targets == 0 ? 0 : static_cast<double>(positions) / static_cast<double>(targets);
+}
+
 /// Returns a batch of `rows` rows: row `r` has the tokens of window(place(r)), and place(r) as its sample number.
 template <class Place, class Window>
-batch fill(const data::corpus& corpus, uint64_t rows, Place place, Window window) {
+batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place place, Window window) {
   batch out;
   out.rows = rows;
   out.columns = corpus.sequence() + 1;
   out.tokens.resize(rows * out.columns);
   out.samples.resize(rows);
   if (corpus.document_mask()) out.document_start.resize(rows * corpus.sequence());
+  if (corpus.masking() != nullptr) out.targets.resize(rows * corpus.sequence());
+  uint64_t targets = 0;
   for (uint64_t r = 0; r < rows; ++r) {
     const uint64_t at = place(r);
     const data::corpus::window from = window(at);
@@ -33,8 +42,12 @@ batch fill(const data::corpus& corpus, uint64_t rows, Place place, Window window
     if (corpus.document_mask())
       from.stream->document_starts(from.first, row.first(corpus.sequence()),
                                    std::span(out.document_start).subspan(r * corpus.sequence(), corpus.sequence()));
+    if (corpus.masking() != nullptr)
+      targets += corpus.masking()->apply(part, at, row.first(corpus.sequence()),
+                                         std::span(out.targets).subspan(r * corpus.sequence(), corpus.sequence()));
     out.samples[r] = at;
   }
+  if (corpus.masking() != nullptr) out.loss_factor = factor_of(out.targets.size(), targets);
   return out;
 }
 
@@ -48,7 +61,7 @@ batch failed_batch(std::string why) {
 
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped) {
   batch out = fill(
-      corpus, rows, [&](uint64_t r) { return skipped.position_of(first + r); },
+      corpus, data_part::training, rows, [&](uint64_t r) { return skipped.position_of(first + r); },
       [&](uint64_t position) { return corpus.training(position); });
   if (out.failure) return out;
   out.by_token = core::order_of_inputs(out.tokens, corpus.sequence());
@@ -64,6 +77,15 @@ batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, 
   batch out = make_rows(corpus, shape.first_sample_of(step, micro, rank), shape.rows, shape.skipped);
   out.step = step;
   out.micro = micro;
+  if (corpus.masking() == nullptr || out.failure) return out;
+  std::vector<uint64_t> positions(shape.global_rows());
+  for (uint64_t n = 0; n < positions.size(); ++n)
+    positions[n] = shape.skipped.position_of(shape.samples_before(step) + n);
+  const auto targets = corpus.training_targets(positions);
+  if (targets)
+    out.loss_factor = factor_of(positions.size() * corpus.sequence(), *targets);
+  else
+    out.failure = targets.error();
   return out;
 }
 
@@ -77,6 +99,13 @@ uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index) {
   return index < validation_batches(corpus, rows) ? std::min(rows, windows - index * rows) : 0;
 }
 
+core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint64_t index) {
+  const uint64_t windows = validation_rows(corpus, rows, index);
+  if (corpus.masking() == nullptr) return static_cast<double>(windows) / static_cast<double>(rows);
+  TROUPE_ASSIGN(const uint64_t targets, corpus.validation_targets(index * rows, windows));
+  return static_cast<double>(targets);
+}
+
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index) {
   if (rows == 0 || index >= validation_batches(corpus, rows))
     return failed_batch(
@@ -84,7 +113,7 @@ batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index)
                     corpus.validation_windows(), index, rows));
   const uint64_t first = index * rows;
   return fill(
-      corpus, validation_rows(corpus, rows, index), [&](uint64_t r) { return first + r; },
+      corpus, data_part::validation, validation_rows(corpus, rows, index), [&](uint64_t r) { return first + r; },
       [&](uint64_t window) { return corpus.validation(window); });
 }
 

@@ -50,6 +50,12 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   /// For each input position of a row the column where its document starts, 0 if it starts before the row; rows x
   /// (columns - 1), row-major. Empty: attention ignores documents.
   std::vector<uint32_t> document_start{};
+  /// For an encoder: the token that each input position has to find, core::no_target where it has none; rows x
+  /// (columns - 1), row-major. Empty: each position's target is the next token.
+  std::vector<int64_t> targets{};
+  /// Factor of the mean loss over all positions, with which the mean over the micro-batches of a step, or of an
+  /// evaluation by their targets, is the mean over the targets.
+  double loss_factor = 1;
   /// For training batches: the input positions grouped by token, and, if document_start is not empty, by their distance
   /// from the start of their document. The gradients of embeddings are summed in these orders.
   core::token_order by_token{}, by_column{};
@@ -58,7 +64,8 @@ struct batch {  ///< the tokens of one micro-batch on one rank
 };
 
 /// Returns a batch of `rows` samples, from sample number `first` on. Numbers count only samples that are not in
-/// `skipped`, so the batch contains none of these. The batch's step and micro remain 0.
+/// `skipped`, so the batch contains none of these. The batch's step and micro remain 0, and its loss is the mean over
+/// its own targets.
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped = {});
 
 /// Returns the micro-batch number `micro` < shape.micros of `step` for `rank` < shape.ranks; the batch has a failure
@@ -71,6 +78,10 @@ uint64_t validation_batches(const corpus& corpus, uint64_t rows);
 
 /// Returns the number of windows in validation batch `index`; 0 after the last batch.
 uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index);
+
+/// Returns how much validation batch `index` counts in the mean loss: its part of the windows of a full batch, or, if
+/// an encoder finds masked tokens, its number of targets. 0 after the last batch. Errors: those of reading.
+core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint64_t index);
 
 /// Returns validation batch `index`, with windows in the corpus's order; the last batch may have fewer rows. `samples`
 /// holds the windows' numbers. The batch has a failure if `index` is too large.

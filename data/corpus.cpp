@@ -40,7 +40,8 @@ corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& op
       mix_(std::move(mix)),
       held_out_mix_(std::vector<uint64_t>{1}),
       sequence_(options.sequence),
-      document_mask_(options.document_mask) {
+      document_mask_(options.document_mask),
+      masking_(options.masking) {
   std::vector<uint64_t> windows;
   for (size_t i = 0; i < parts_.size(); ++i) {
     const uint64_t n = parts_[i].held_out.samples(sequence_);
@@ -69,6 +70,34 @@ uint64_t corpus::validation_tokens() const {
   uint64_t n = 0;
   for (const auto& p : parts_) n += p.held_out.size();
   return n;
+}
+
+core::result<uint64_t> corpus::targets_in(data_part part, uint64_t sample, const window& from) const {
+  std::vector<int64_t> inputs(sequence_);
+  TROUPE_TRY(from.stream->copy(from.first, inputs));
+  return masking_->count(part, sample, inputs);
+}
+
+core::result<uint64_t> corpus::training_targets(const std::vector<uint64_t>& positions) const {
+  const std::lock_guard held(counted_->guard);
+  if (counted_->positions == positions) return counted_->targets;
+  uint64_t out = 0;
+  for (const uint64_t p : positions) {
+    TROUPE_ASSIGN(const uint64_t here, targets_in(data_part::training, p, training(p)));
+    out += here;
+  }
+  counted_->positions = positions;
+  counted_->targets = out;
+  return out;
+}
+
+core::result<uint64_t> corpus::validation_targets(uint64_t first, uint64_t count) const {
+  uint64_t out = 0;
+  for (uint64_t w = first; w < first + count; ++w) {
+    TROUPE_ASSIGN(const uint64_t here, targets_in(data_part::validation, w, validation(w)));
+    out += here;
+  }
+  return out;
 }
 
 bool corpus::tokens_are_bytes() const {

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
 #include "data/interleave.hpp"
+#include "data/masking.hpp"
 #include "data/sample_order.hpp"
 #include "data/token_stream.hpp"
 
@@ -26,6 +28,8 @@ struct corpus_options {            ///< how the sources are divided and cut into
   uint64_t sequence = 0;           ///< number of input tokens of a sample
   uint64_t seed = 0;
   bool document_mask = false;  ///< true: batches contain document_start, so that attention stays within documents
+  /// Choice of the tokens that an encoder has to find; null: each token's target is the next one.
+  std::shared_ptr<const data::masking> masking = {};
 };
 
 /// The order of the samples of one or several sources. For each position, `interleave` decides which source has it, and
@@ -58,6 +62,13 @@ class corpus {
   [[nodiscard]] const token_stream& source(size_t i) const { return *parts_[i].stream; }
   [[nodiscard]] uint64_t sequence() const { return sequence_; }
   [[nodiscard]] bool document_mask() const { return document_mask_; }
+  /// Returns the choice of the tokens that an encoder has to find; null for other models.
+  [[nodiscard]] const data::masking* masking() const { return masking_.get(); }
+  /// Returns how many targets masking() chooses in the training samples at `positions`. Remembers the latest answer,
+  /// because all micro-batches of a step ask for the same samples. Requires masking(). Errors: those of reading.
+  [[nodiscard]] core::result<uint64_t> training_targets(const std::vector<uint64_t>& positions) const;
+  /// Returns the same number for `count` windows of the held-out parts from window `first` on.
+  [[nodiscard]] core::result<uint64_t> validation_targets(uint64_t first, uint64_t count) const;
   /// True if every source has one token for each byte of text: a loss per token is then a loss per byte.
   [[nodiscard]] bool tokens_are_bytes() const;
 
@@ -67,7 +78,14 @@ class corpus {
     token_range held_out;
     sample_order order;
   };
+  /// The latest answer of training_targets().
+  struct counted_targets {
+    std::mutex guard;
+    std::vector<uint64_t> positions;
+    uint64_t targets = 0;
+  };
   corpus(std::vector<part> parts, interleave mix, const corpus_options& options);
+  core::result<uint64_t> targets_in(data_part part, uint64_t sample, const window& from) const;
 
   std::vector<part> parts_;
   interleave mix_;
@@ -77,6 +95,8 @@ class corpus {
   uint64_t validation_windows_ = 0;
   uint64_t sequence_ = 0;
   bool document_mask_ = false;
+  std::shared_ptr<const data::masking> masking_;
+  std::shared_ptr<counted_targets> counted_ = std::make_shared<counted_targets>();
 };
 
 }  // namespace troupe::data

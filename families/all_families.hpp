@@ -24,8 +24,8 @@ extern const family qwen3;
 extern const family roberta;
 extern const family smollm3;
 
-inline constexpr std::array all{&gpt2,    &llama,  &mistral, &qwen2, &qwen3,    &olmo2,
-                                &granite, &gemma2, &gemma3,  &phi3,  &gpt_neox, &smollm3};
+inline constexpr std::array all{&gpt2,   &llama,  &mistral, &qwen2,    &qwen3,   &olmo2, &granite,
+                                &gemma2, &gemma3, &phi3,    &gpt_neox, &smollm3, &bert,  &roberta};
 
 /// Returns the family with this `model_type` in config.json; null if there is none.
 const family* find(std::string_view model_type);

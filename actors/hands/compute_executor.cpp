@@ -108,6 +108,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     const uint64_t step = context_->order.step + (evaluates ? micro : 0);
     models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, seed_, step, training()};
     out.document_start = b.document_start;
+    out.targets = b.targets;
+    out.loss_factor = b.loss_factor;
     out.by_token = &b.by_token;
     out.by_column = &b.by_column;
     out.input_grids = compressor_.input_grids();

@@ -54,6 +54,8 @@ core::result<run_outcome> leading_calls::run(plan::plan_choice which, const std:
     c.rows = order->given->rows;
     c.columns = order->given->columns;
     c.tokens = order->given->tokens;
+    c.targets = order->given->targets;
+    c.loss_factor = order->given->loss_factor;
   }
   if (order->save != nullptr) {
     c.saves_in_memory = order->save == keeper_.under_way();

@@ -70,6 +70,8 @@ core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
     given->rows = c.rows;
     given->columns = c.columns;
     given->tokens = c.tokens;
+    given->targets = c.targets;
+    given->loss_factor = c.loss_factor;
     given->samples.assign(c.rows, 0);
     wish.given = std::move(given);
   }

@@ -90,6 +90,8 @@ struct run_call {
   /// Samples and tokens per sample of the batch `tokens` with which the run computes; 0: the loader's batches.
   uint64_t rows = 0, columns = 0;
   std::vector<int64_t> tokens;
+  std::vector<int64_t> targets;  ///< targets of that batch; empty: the next tokens
+  double loss_factor = 1;        ///< factor of that batch's mean loss
   // Settings of plans that save; unused by all other plans.
   bool saves_in_memory = false;
   std::string invitation, request;  ///< invitation and request of the save, encoded as in part_result.hpp

@@ -38,20 +38,30 @@ window_share shares_of(const loader_setup& loader) {
   };
 }
 
-/// Sum of the mean losses of the ranks' micro-batches, each weighted by its part of a full micro-batch, and the sum of
-/// these weights.
+/// Returns by how much the loss of a rank's micro-batch counts in the mean. Errors: those of reading the text.
+using loss_weight = std::function<core::result<double>(uint64_t micro, uint32_t position)>;
+
+loss_weight weights_of(const loader_setup& loader) {
+  if (loader.corpus == nullptr) return [](uint64_t, uint32_t) { return 1.0; };
+  return [&loader](uint64_t micro, uint32_t position) {
+    return data::validation_weight(*loader.corpus, loader.shape.rows, micro * loader.shape.ranks + position);
+  };
+}
+
+/// Sum of the mean losses of the ranks' micro-batches, each weighted by its part of a full micro-batch or by its number
+/// of targets, and the sum of these weights.
 struct weighted_loss {
   double sum = 0, weight = 0;
 };
 
 /// Returns the losses of the `m`-th micro-batch of a run, which is number `micro` of the evaluation, weighted by
-/// `share`.
-weighted_loss loss_of(const rank_report& ran, uint32_t m, uint64_t micro, const window_share& share) {
+/// `weight_of`.
+core::result<weighted_loss> loss_of(const rank_report& ran, uint32_t m, uint64_t micro, const loss_weight& weight_of) {
   const plan::job_layout& l = *ran.spans.plan->layout;
   const uint32_t all = l.options.data(), in_columns = l.options.sequence_ranks();
   weighted_loss out;
   for (uint32_t r = 0; r < all; ++r) {
-    const double weight = share(micro, r / in_columns);
+    TROUPE_ASSIGN(const double weight, weight_of(micro, r / in_columns));
     if (weight == 0) continue;
     out.sum += weight * ran.losses[uint64_t{m} * all + r];
     out.weight += weight;
@@ -136,6 +146,7 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
   // micro-batches per run; 1 until the size of an output is known
   uint64_t at_once = keeps ? 1 : together;
   const auto share = shares_of(run.term->loader);
+  const auto weight_of = weights_of(run.term->loader);
   evaluation_report out;
   double ranks_with_windows = 0;
   for (uint64_t done = 0; done < n;) {
@@ -152,8 +163,8 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
                                                     .computes_loss = request.compute_loss}));
     rank_reports& ranks = *did.ranks;
     for (uint32_t m = 0; m < (request.compute_loss ? micros : 0); ++m) {
-      const weighted_loss of = loss_of(ranks.front(), m, done + m, share);
-      out.losses.push_back(of.sum / of.weight);
+      TROUPE_ASSIGN(const weighted_loss of, loss_of(ranks.front(), m, done + m, weight_of));
+      out.losses.push_back(of.weight > 0 ? of.sum / of.weight : 0);  // a text of special tokens has no targets
       out.loss += of.sum;
       ranks_with_windows += of.weight;
     }
@@ -165,7 +176,7 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
     hand_over(ranks, done - micros, micros, request, share);
   }
   if (!request.compute_loss) return out;
-  out.loss /= ranks_with_windows;
+  if (ranks_with_windows > 0) out.loss /= ranks_with_windows;
   run.recorder.record_loss(out.loss);
   prove_saves(run, out.loss);
   if (run.host.hooks.on_evaluation) run.host.hooks.on_evaluation(run.progress.steps, out.loss);
@@ -228,6 +239,9 @@ core::result<std::vector<int64_t>> generate(training_run& run, std::vector<int64
                                             double temperature) {
   if (run.modules.model != nullptr)
     return core::fail(core::error_kind::bad_input, "sample: a host's own model generates no text");
+  if (const auto* family = run.term->plan.spec.family; family->is_encoder)
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("sample: a {} model finds masked tokens and generates no text", family->model_type));
   if (text.empty())
     return core::fail(core::error_kind::bad_input, "sample.prompt: wanted at least one token, got none");
   for (int64_t t : text)

@@ -2,8 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <utility>
+
 #include "actors/loading/data_record.hpp"
 #include "actors/modules/host_run.hpp"
+#include "data/masking.hpp"
+#include "data/tokenizers/special_tokens.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -32,13 +39,80 @@ core::result<void> check_text_keys(const std::vector<config::data_source>& sourc
   return is_used || without_use == nullptr ? core::result<void>{} : idle("data.text_key", without_use->text.string());
 }
 
+/// The tokens of a tokenizer's folder that are none of a text, and the one that replaces tokens which have to be found.
+struct tokens_of_folder {
+  std::vector<uint32_t> special;
+  std::optional<uint32_t> mask;
+};
+
+/// Reads the special tokens of the tokenizer at `path`, a folder or a file in it, whose vocabulary has `tokens` tokens.
+core::result<tokens_of_folder> special_in(const std::filesystem::path& path, uint64_t tokens) {
+  tokens_of_folder out;
+  std::error_code ignored;
+  const auto folder = std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
+  TROUPE_ASSIGN(const auto words, data::read_added_words(folder));
+  const auto number_of = [&](std::string_view text) -> std::optional<uint32_t> {
+    const auto at = std::ranges::find(words, text, &data::added_word::text);
+    return at == words.end() ? std::nullopt : std::optional(at->id);
+  };
+  TROUPE_ASSIGN(const auto special, data::read_special_tokens(folder, number_of, tokens));
+  out.mask = special.mask;
+  out.special = special.named;
+  for (const auto& word : words)
+    if (word.is_special) out.special.push_back(word.id);
+  for (const auto& one :
+       {special.begin, special.end, special.unknown, special.separator, special.padding, special.mask})
+    if (one) out.special.push_back(*one);
+  return out;
+}
+
 }  // namespace
+
+core::result<std::shared_ptr<const data::masking>> training_data::make_masking() const {
+  const auto& wanted = config_->data.masking;
+  const std::string family(spec_.family->model_type);
+  if (!spec_.family->is_encoder) {
+    if (!wanted.given) return std::shared_ptr<const data::masking>();
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("data.masking: wanted an encoder, which finds masked tokens, got a {} model, which "
+                                  "finds the next token; remove the section",
+                                  family));
+  }
+  data::masking_options made{.probability = wanted.probability,
+                             .mask = wanted.mask,
+                             .random = wanted.random,
+                             .vocabulary = vocabulary_,
+                             .special = spec_.special_tokens,
+                             .seed = config_->seed};
+  std::optional<uint32_t> token = spec_.mask_token;
+  if (!config_->data.tokenizer_path.empty()) {
+    auto found = special_in(config_->data.tokenizer_path, tokenizer_->vocab_size());
+    if (!found) return core::fail(found.error().in("data.tokenizer"));
+    made.special.insert(made.special.end(), found->special.begin(), found->special.end());
+    if (found->mask) token = found->mask;
+    made.vocabulary = std::min(vocabulary_, tokenizer_->vocab_size());
+  }
+  if (tokenizer_ != nullptr && tokenizer_->end_of_text()) made.special.push_back(*tokenizer_->end_of_text());
+  if (wanted.mask_token_id) token = static_cast<uint32_t>(*wanted.mask_token_id);
+  if (!token)
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("data.masking.mask_token_id: wanted the token that replaces masked ones of a {} "
+                                  "model, because neither data.tokenizer nor config.json (mask_token_id) has it, got "
+                                  "nothing",
+                                  family));
+  made.mask_token = *token;
+  made.vocabulary = std::max<uint64_t>(made.vocabulary, std::min<uint64_t>(vocabulary_, uint64_t{*token} + 1));
+  auto out = data::masking::make(std::move(made));
+  if (!out) return core::fail(out.error().in("data.masking"));
+  return std::make_shared<const data::masking>(std::move(*out));
+}
 
 core::result<void> training_data::open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model,
                                        const std::shared_ptr<const read_texts>& texts, bool is_shared,
                                        std::function<bool(const data::reading_progress&)> on_reading,
                                        opening_watch& watch) {
   config_ = plan.config;
+  spec_ = plan.spec;
   vocabulary_ = plan.spec.vocabulary;
   sequence_ = plan.sequence;
   on_reading_ = std::move(on_reading);
@@ -109,10 +183,12 @@ core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const
   std::vector<data::weighted_stream> weighted;
   for (size_t i = 0; i < from.size(); ++i)
     weighted.push_back({std::move(streams[i]), from[i].weight, from[i].text.string()});
+  TROUPE_ASSIGN(auto masking, make_masking());
   TROUPE_ASSIGN(auto corpus, data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
                                                                       .sequence = sequence_,
                                                                       .seed = c.seed,
-                                                                      .document_mask = c.data.document_mask}));
+                                                                      .document_mask = c.data.document_mask,
+                                                                      .masking = std::move(masking)}));
   corpus_ = std::make_shared<const data::corpus>(std::move(corpus));
   if (c.checkpoint.is_on()) (void)record();  // reads the texts now, while their files exist
   return {};

@@ -15,6 +15,7 @@
 #include "config/sections/job_config.hpp"
 #include "data/corpus.hpp"
 #include "job/blueprint.hpp"
+#include "models/table/model_spec.hpp"
 
 namespace troupe::actors {
 
@@ -56,6 +57,11 @@ class training_data {
 
  private:
   std::shared_ptr<const config::job_config> config_;
+  /// Makes the choice of the tokens that an encoder has to find; null for other models. Errors (bad_input): no mask
+  /// token is known, and masking of a model that finds the next token.
+  [[nodiscard]] core::result<std::shared_ptr<const data::masking>> make_masking() const;
+
+  models::model_spec spec_;
   uint64_t vocabulary_ = 0, sequence_ = 0;
   std::function<bool(const data::reading_progress&)> on_reading_;
   std::shared_ptr<data::tokenizer> tokenizer_;

@@ -82,6 +82,27 @@ void add_shadowed_groups(const config::job_config& job, const models::model_spec
          true});
 }
 
+/// Adds what is wrong with the keys of masked tokens and of samples, which depend on whether the model is an encoder.
+void add_objective_problems(const config::job_config& job, const models::model_spec& spec,
+                            std::vector<key_problem>& out) {
+  const auto& masking = job.data.masking;
+  const auto name = spec.family->model_type;
+  if (!spec.family->is_encoder) {
+    if (masking.given)
+      out.push_back({"data.masking", fmt::format("wanted an encoder, which finds masked tokens, got a {} model, which "
+                                                 "finds the next token; remove the section",
+                                                 name)});
+    return;
+  }
+  if (masking.mask + masking.random > 1)
+    out.push_back({"data.masking.random", fmt::format("wanted at most 1 together with data.masking.mask {}, got {}",
+                                                      masking.mask, masking.random)});
+  if (job.sample.tokens > 0)
+    out.push_back({"sample.tokens", fmt::format("wanted 0, because a {} model finds masked tokens and generates no "
+                                                "text, got {}",
+                                                name, job.sample.tokens)});
+}
+
 }  // namespace
 
 std::vector<key_problem> job_problems(const config::job_config& job, intent why) {
@@ -95,10 +116,11 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
     if (auto unused = job::unused_ignored_key(job.model, *spec, nullptr))
       out.push_back({"model.ignore_keys", std::move(*unused)});
   add_shadowed_groups(job, *spec, out);
-  const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->positions;
-  if (columns > spec->positions) {
+  add_objective_problems(job, *spec, out);
+  const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->longest();
+  if (columns > spec->longest()) {
     out.push_back({"data.sequence_length",
-                   fmt::format("wanted at most the model's {} positions, got {}", spec->positions, columns)});
+                   fmt::format("wanted at most the model's {} positions, got {}", spec->longest(), columns)});
     return out;
   }
   spec->head_tile_rows = models::tile_rows_for(*spec, job.train_micro_batch_size_per_gpu * columns,

@@ -104,6 +104,33 @@ void add_source_keys(key_rows& t) {
       .means("As data.text_key, which it is by default.");
 }
 
+void add_masking_keys(key_rows& t) {
+  using data = data_section;
+  using masking = masking_section;
+  section_rows key(t, "data.masking",
+                   "The tokens that an encoder (bert, roberta) has to find; special tokens never are.");
+  key("probability", number, "0.15", "Probability with which a token of a text is one of them.")
+      .above(0)
+      .at_most(1)
+      .into<&job::data, &data::masking, &masking::probability>()
+      .tells<&job::data, &data::masking, &masking::given>();
+  key("mask", number, "0.8", "Share of them that the mask token replaces.")
+      .at_least(0)
+      .at_most(1)
+      .into<&job::data, &data::masking, &masking::mask>()
+      .tells<&job::data, &data::masking, &masking::given>();
+  key("random", number, "0.1", "Share of them that a random token replaces; the others stay as they are.")
+      .at_least(0)
+      .at_most(1)
+      .into<&job::data, &data::masking, &masking::random>()
+      .tells<&job::data, &data::masking, &masking::given>();
+  key("mask_token_id", integer, "none", "The mask token; none: the tokenizer's, or that of config.json.")
+      .at_least(0)
+      .at_most((1 << 24) - 1)
+      .into<&job::data, &data::masking, &masking::mask_token_id>()
+      .tells<&job::data, &data::masking, &masking::given>();
+}
+
 void add_data_keys(key_rows& t) {
   using data = data_section;
   t.row("data", section).means("The text to train on.");
@@ -162,6 +189,7 @@ void add_data_keys(key_rows& t) {
       .into<&job::data, &data::prefetch_batches>()
       .means("Global batches the loader keeps ready.");
   add_source_keys(t);
+  add_masking_keys(t);
 }
 
 constexpr auto groups = [](job_config & c) -> auto& { return c.parameter_groups; };

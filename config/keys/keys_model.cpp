@@ -50,7 +50,8 @@ std::vector<family_key> keys_of(const families::family& f) {
   std::vector<family_key> out;
   const auto& k = f.keys;
   const auto add = [&](family_key key) {
-    if (!key.name.empty()) out.push_back(std::move(key));
+    const bool is_there = std::ranges::find(out, key.name, &family_key::name) != out.end();
+    if (!key.name.empty() && !is_there) out.push_back(std::move(key));
   };
   const auto size = [&](const families::size_key& key, std::string_view meaning, double most = most_size) {
     add({key.name, integer, yaml_of(key.usual), meaning, [most](key_info& r) { r.at_least(1).at_most(most); }});
@@ -82,7 +83,10 @@ std::vector<family_key> keys_of(const families::family& f) {
   size(k.heads, "Query heads; a divisor of the residual stream's width, unless a key says the width of a head.");
   size(k.kv_heads, "Key and value heads; a divisor of the query heads; none: as many.");
   size(k.head_width, "Width of a head; none: the residual stream's width / query heads.");
-  size(k.positions, "The longest sequence.");
+  size(k.positions, f.positions_follow_padding
+                        ? "The longest sequence, and the positions up to the padding token, which no text has."
+                        : "The longest sequence.");
+  size(k.token_types, "Types that a token may have; texts have the first.");
   size(k.window, "Tokens that a token attends to, itself and those before it; null: all.");
   if (!k.window.name.empty()) {
     out.back().takes_null = true;
@@ -114,6 +118,9 @@ std::vector<family_key> keys_of(const families::family& f) {
   number_below(k.attention_dropout, "Dropout on the attention weights.");
   number_below(k.norm_epsilon, f.norm == families::norm_kind::rms ? "Added to the mean square in a norm."
                                                                   : "Added to the variance in a norm.");
+  for (const auto& fixed : k.fixed_texts)
+    add({fixed.name, text, std::string(fixed.value), fixed.meaning,
+         [value = fixed.value](key_info& r) { r.just(value); }});
   for (const auto& fixed : k.fixed)
     add({fixed.name, boolean, yaml_of(fixed.value), fixed.meaning,
          [value = fixed.value](key_info& r) { r.just(value ? "true" : "false"); }});

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,15 @@ struct skipped_steps {
   uint64_t first = 0, last = 0;  ///< first and last step of `steps`, counted from 1
 };
 
+/// Configuration section `data.masking`: the tokens that an encoder has to find.
+struct masking_section {
+  bool given = false;         ///< true: a key of the section was given
+  double probability = 0.15;  ///< probability with which a token of a text is chosen
+  double mask = 0.8;          ///< share of the chosen tokens that the mask token replaces
+  double random = 0.1;        ///< share of the chosen tokens that a random token replaces
+  std::optional<uint64_t> mask_token_id;  ///< nullopt: the tokenizer's, or config.json's
+};
+
 struct data_section {                        ///< configuration section `data`
   std::filesystem::path text;                ///< key `text`, the short form of one source; empty if `sources` was given
   /// Sources of samples; after load at least one, which may come from the key `text`.
@@ -37,6 +47,7 @@ struct data_section {                        ///< configuration section `data`
   std::filesystem::path tokenizer_path;      ///< path of the tokenizer, absolute; empty for `bytes`
   /// True: attention does not cross the borders of documents, and positions are counted from a document's start.
   bool document_mask = false;
+  masking_section masking;
   core::dtype bin_dtype = core::dtype::i16;  ///< type of tokens in .bin files: i16 = uint16, i32 = uint32
   uint64_t max_bytes = uint64_t{16} << 30;
   uint64_t sequence_length = 0;  ///< number of tokens of a sample; 0: the model's n_positions

@@ -1,7 +1,10 @@
 // Checks that models of the families beside GPT-2 and Llama train alike over all cuts: tensor, sequence and context
 // ranks up to rounding, ZeRO stages, pipelines, recomputation and row tiles bit by bit; and that a cut which a family
-// does not have is refused by name.
+// does not have is refused by name. Encoders find the same masked tokens in every cut.
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 
 #include "tests/check_ok.hpp"
 #include "tests/parity/run_result.hpp"
@@ -17,7 +20,9 @@ constexpr uint64_t steps = 3;
 
 struct family_job {
   std::string model;
-  std::string no_tensor = {};  // words of the error of a tensor degree; empty: the family has tensor ranks
+  std::string no_tensor = {};   // words of the error of a tensor degree; empty: the family has tensor ranks
+  std::string no_context = {};  // words of the error of a context degree; empty: the family has context ranks
+  settings further = {};        // settings that the family needs
 };
 
 std::string model_of(const std::string& family, const std::string& keys) {
@@ -48,6 +53,14 @@ const std::vector<family_job> jobs = {
     {model_of("smollm3",
               ", num_key_value_heads: 2, no_rope_layers: [1, 0, 1], use_sliding_window: true, sliding_window: 6")},
     {model_of("gpt_neox", ", use_parallel_residual: false, attention_bias: false, tie_word_embeddings: true")},
+    {model_of("bert", ", type_vocab_size: 2, hidden_dropout_prob: 0, attention_probs_dropout_prob: 0"),
+     "",
+     "whose tokens attend to those after them",
+     {"data.masking.mask_token_id=3"}},
+    {model_of("roberta", ", hidden_act: gelu_new"),
+     "",
+     "whose tokens attend to those after them",
+     {"data.masking.mask_token_id=3", "data.masking.probability=0.3"}},
 };
 
 settings micros(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }
@@ -60,10 +73,12 @@ BOOST_AUTO_TEST_CASE(ranks_that_share_samples_train_the_uncut_model) {
     const small_job job(each.model);
     for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
       const auto common =
-          micros(2) + settings{std::string("data_types.param_dtype=") + type, "optimizer.params.eps=1.0e-5"};
+          micros(2) + each.further +
+          settings{std::string("data_types.param_dtype=") + type, "optimizer.params.eps=1.0e-5"};
       const auto whole = train(job, common, steps, first_gradients::read);
       for (const std::string cut : {"tensor", "sequence", "context"}) {
         if (cut == "tensor" && !each.no_tensor.empty()) continue;
+        if (cut == "context" && !each.no_context.empty()) continue;
         BOOST_TEST_CONTEXT(each.model << type << ", " << cut) {
           const auto got =
               train(job, common + settings{fmt::format("parallel.{}=2", cut)}, steps, first_gradients::read);
@@ -80,7 +95,8 @@ BOOST_AUTO_TEST_CASE(stages_pipelines_recomputation_and_row_tiles_leave_the_bits
     for (const std::string type : {"bf16.enabled=false", "bf16.enabled=true"}) {
       const small_job job(each.model);
       const settings common =
-          micros(2) + settings{"parallel.data=2", "gradient_order=per_step", "tied_gradients=per_use", type};
+          micros(2) + each.further +
+          settings{"parallel.data=2", "gradient_order=per_step", "tied_gradients=per_use", type};
       const auto reference = train(job, common + stage(0), steps);
       BOOST_TEST(reference.losses.front() != reference.losses.back());
       for (const auto& cut : {stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
@@ -92,12 +108,62 @@ BOOST_AUTO_TEST_CASE(stages_pipelines_recomputation_and_row_tiles_leave_the_bits
     }
 }
 
-BOOST_AUTO_TEST_CASE(tensor_ranks_are_refused_where_a_norm_needs_the_sums_of_all) {
-  for (const family_job& each : jobs)
-    if (!each.no_tensor.empty()) {
-      const small_job job(each.model);
-      check_failed(job.try_open({"parallel.tensor=2"}), each.no_tensor);
+BOOST_AUTO_TEST_CASE(a_cut_that_a_family_does_not_have_is_refused_by_name) {
+  for (const family_job& each : jobs) {
+    const small_job job(each.model);
+    if (!each.no_tensor.empty()) check_failed(job.try_open({"parallel.tensor=2"}), each.no_tensor);
+    if (!each.no_context.empty())
+      check_failed(job.try_open(each.further + settings{"parallel.context=2"}), each.no_context);
+  }
+}
+
+// One step with the samples of two micro-batches has the loss of a step that is cut into four: the number of targets of
+// the whole step divides, although micro-batches have different numbers of them.
+BOOST_AUTO_TEST_CASE(an_encoders_loss_is_the_mean_over_the_targets_of_the_step) {
+  for (const family_job& each : jobs) {
+    if (each.no_context.empty()) continue;
+    const small_job job(each.model);
+    const settings common = each.further + settings{"data_types.param_dtype=fp64", "gradient_order=per_step"};
+    const auto whole =
+        train(job, common + micros(1) + settings{"train_micro_batch_size_per_gpu=4"}, steps, first_gradients::read);
+    for (const settings& cut : {micros(4) + settings{"train_micro_batch_size_per_gpu=1"},
+                                micros(1) + settings{"train_micro_batch_size_per_gpu=2", "parallel.data=2"}})
+      BOOST_TEST_CONTEXT(each.model << text_of(cut)) {
+        const auto got = train(job, common + cut, steps, first_gradients::read);
+        check_near(got, whole, 1e-12);
+        check_gradients(got, whole, 1e-12);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_an_encoder_does_not_do_is_refused_by_name) {
+  const auto& bert = *std::ranges::find_if(jobs, [](const family_job& j) { return !j.no_context.empty(); });
+  const small_job job(bert.model);
+  check_failed(job.try_open({}), "mask_token_id: wanted the token that replaces masked ones of a bert model");
+  check_failed(job.try_open(bert.further + settings{"parallel.tensor=2", "parallel.sharded_norms=true"}),
+               "wanted false for a bert model, whose residual path is normed");
+  check_failed(small_job().try_open({"data.masking.probability=0.2"}), "wanted an encoder, which finds masked tokens");
+  auto s = job.open(bert.further);
+  check_failed(s->generate({1, 2}, 1, 1.0), "generates no text");
+}
+
+// An evaluation's masks are those of the windows alone, so it gives the same loss again, also with other micro-batches.
+BOOST_AUTO_TEST_CASE(an_encoder_is_evaluated_with_the_same_masks_each_time) {
+  const auto& bert = *std::ranges::find_if(jobs, [](const family_job& j) { return !j.no_context.empty(); });
+  const small_job job(bert.model);
+  const settings common = bert.further + settings{"data_types.param_dtype=fp64", "data.validation_fraction=0.3"};
+  std::vector<double> losses;
+  for (const char* rows : {"train_micro_batch_size_per_gpu=3", "train_micro_batch_size_per_gpu=5"}) {
+    auto s = job.open(common + settings{rows});
+    for (int again = 0; again < 2; ++again) {
+      const auto loss = s->evaluate();
+      BOOST_REQUIRE_MESSAGE(loss.has_value(), (loss ? std::string() : loss.error().text));
+      losses.push_back(*loss);
     }
+  }
+  BOOST_TEST(losses[0] == losses[1]);
+  BOOST_TEST(losses[2] == losses[3]);
+  BOOST_TEST(std::abs(losses[2] / losses[0] - 1) <= 1e-12);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -90,12 +90,19 @@ inline void check_near(const run_result& got, const run_result& wanted, double t
   }
 }
 
+/// True if the gradients are 0 but for rounding errors, as those of a bias of keys without rotary positions are.
+inline bool are_noise(const std::vector<double>& one, const std::vector<double>& other) {
+  const auto is_small = [](double x) { return std::abs(x) < 1e-8; };
+  return std::ranges::all_of(one, is_small) && std::ranges::all_of(other, is_small);
+}
+
 /// Checks that the gradients of the first step differ by at most `most`, relative to the norm of each parameter's
 /// gradient.
 inline void check_gradients(const run_result& got, const run_result& wanted, double most) {
   BOOST_TEST_REQUIRE(!wanted.gradients.empty());
   BOOST_TEST_REQUIRE(got.gradients.size() == wanted.gradients.size());
   for (size_t q = 0; q < wanted.gradients.size(); ++q) {
+    if (are_noise(got.gradients[q], wanted.gradients[q])) continue;
     const double difference = relative_difference(got.gradients[q], wanted.gradients[q]);
     BOOST_TEST(difference <= most, wanted.names[q] << ": " << difference);
   }

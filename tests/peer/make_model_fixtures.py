@@ -5,7 +5,8 @@ config.json and model.safetensors are what transformers saves; expected.safetens
 several documents: `starts` (B, T), the column where each input's document begins, makes the attention mask
 block-diagonal and lets positions restart; logits are left out. `spread` has the largest relative difference of a gradient
 that the peer itself computes in bf16, and in fp16, from its own in fp32. Models named `_window` attend to fewer tokens than
-a row has. Run by `make peer`; the result is committed. Further arguments are the names of the models to make.
+a row has. Encoders (bert, roberta) have `targets` (B, T), -100 for inputs without one, instead of the next tokens, and
+attend to all tokens of a document. Run by `make peer`; the result is committed. Further arguments are the names of the models to make.
 """
 
 import copy
@@ -15,11 +16,12 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config,
-                          GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, GraniteConfig, GraniteForCausalLM,
-                          LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config,
-                          Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
+from transformers import (BertConfig, BertForMaskedLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
+                          Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM,
+                          GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, RobertaConfig, RobertaForMaskedLM,
+                          SmolLM3Config, SmolLM3ForCausalLM)
 
 ROWS, COLUMNS, VOCABULARY = 2, 12, 48
 
@@ -29,6 +31,8 @@ LLAMA = dict(num_hidden_layers=2, hidden_size=24, intermediate_size=40, num_atte
              max_position_embeddings=16, vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0)
 SMALL = LLAMA | dict(hidden_size=16, intermediate_size=24, num_key_value_heads=2)
 TINY = LLAMA | dict(hidden_size=16, intermediate_size=16, vocab_size=20)
+ENCODER = dict(num_hidden_layers=2, hidden_size=16, intermediate_size=24, num_attention_heads=4, max_position_embeddings=16,
+               vocab_size=20, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 ONE_LAYER = TINY | dict(num_hidden_layers=1)
 PHI = ONE_LAYER | dict(pad_token_id=None)
 NEOX = ONE_LAYER | dict(num_attention_heads=2, pad_token_id=None)
@@ -102,6 +106,10 @@ MODELS = {
                                                   sliding_window=5)),
     "smollm3_untied": (SmolLM3ForCausalLM, SmolLM3Config(**SMOL, no_rope_layers=[0, 1], tie_word_embeddings=False,
                                                          attention_bias=True)),
+    "bert": (BertForMaskedLM, BertConfig(**ENCODER)),
+    "bert_gelu_new": (BertForMaskedLM, BertConfig(**ENCODER | dict(num_hidden_layers=1, hidden_act="gelu_new", type_vocab_size=3,
+                                                                   layer_norm_eps=1e-5, pad_token_id=5))),
+    "roberta": (RobertaForMaskedLM, RobertaConfig(**ENCODER)),
 }
 
 
@@ -121,15 +129,17 @@ def save(path, model, tokens, loss, **more):
     save_file(expected, path)
 
 
-def spread_of(model, tokens):
+def spread_of(model, tokens, targets):
     def gradients(run):
         run.zero_grad()
         logits = run(tokens[:, :-1]).logits.float()
-        torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten()).backward()
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
         return [p.grad.float() for p in run.parameters()]
 
     wanted = gradients(model)
-    return torch.tensor([max(((g - w).norm() / w.norm()).item() for g, w in zip(gradients(copy.deepcopy(model).to(t)), wanted))
+    # Biases of keys without rotary positions change no weight of attention: their gradients are rounding errors of 0.
+    return torch.tensor([max(((g - w).norm() / w.norm()).item() for g, w in zip(gradients(copy.deepcopy(model).to(t)), wanted)
+                             if w.norm() > 1e-6)
                          for t in (torch.bfloat16, torch.float16)])
 
 
@@ -142,30 +152,42 @@ def make(name, kind, config, folder):
             # biases and norms too, so that no gradient is trivial
             parameter.add_(torch.randn_like(parameter) * 0.1)
     tokens = torch.randint(config.vocab_size, (ROWS, COLUMNS + 1))
-    if config.pad_token_id is not None:
+    is_encoder = name.startswith(("bert", "roberta"))
+    targets = tokens[:, 1:]
+    if config.model_type == "roberta":
+        # The padding token has no position of its own.
+        tokens[tokens == config.pad_token_id] = 3
+    elif config.pad_token_id is not None:
         tokens[:, 2::4] = config.pad_token_id % config.vocab_size
+    if is_encoder:
+        targets = torch.where(torch.rand(ROWS, COLUMNS) < 0.3, torch.randint(config.vocab_size, (ROWS, COLUMNS)), -100)
+        targets[0, 0] = 7
 
     def run(**more):
         logits = model(tokens[:, :-1], **more).logits
-        return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     logits, loss = run()
+    further = {"targets": targets} if is_encoder else {}
     save(folder / "expected.safetensors", model, tokens, loss, logits=logits.detach().contiguous(),
-         spread=spread_of(model, tokens))
+         spread=spread_of(model, tokens, targets), **further)
 
     column = torch.arange(COLUMNS)
     starts = torch.tensor([[max(s for s in row if s <= c) for c in column] for row in PACKED])
     seen = (column[None, :] <= column[:, None]) & (column >= starts[:, :, None])
+    if is_encoder:
+        seen = starts[:, :, None] == starts[:, None, :]
     window = getattr(config, "sliding_window", None) or COLUMNS
     in_window = seen & (column[None, :] > column[:, None] - window)
     bias, of_window = (torch.where(mask, 0.0, torch.finfo(torch.float32).min)[:, None] for mask in (seen, in_window))
     mask = of_window
     if hasattr(config, "layer_types"):
         mask = {"full_attention": bias, "sliding_attention": of_window}
-    _, packed_loss = run(attention_mask=mask, position_ids=column - starts)
-    save(folder / "packed.safetensors", model, tokens, packed_loss, starts=starts)
+    first_position = config.pad_token_id + 1 if config.model_type == "roberta" else 0
+    _, packed_loss = run(attention_mask=mask, position_ids=column - starts + first_position)
+    save(folder / "packed.safetensors", model, tokens, packed_loss, starts=starts, **further)
     size = sum(f.stat().st_size for f in folder.iterdir())
     print(f"{name}: loss {loss.item():.6f}, {size} bytes")
     assert size < 300_000, "fixtures stay small"

@@ -137,15 +137,17 @@ BOOST_AUTO_TEST_CASE(types_are_strict) {
 }
 
 BOOST_AUTO_TEST_CASE(the_model_is_of_a_known_family_or_a_folder) {
-  BOOST_TEST(errors_of(smallest_with("gpt2", "bert")) ==
+  BOOST_TEST(errors_of(smallest_with("gpt2", "t5")) ==
              "j.yaml:1:21: error: model.model_type: wanted one of gpt2, llama, mistral, qwen2, qwen3, olmo2, "
-             "granite, gemma2, gemma3_text, phi3, gpt_neox, smollm3, got bert\n");
+             "granite, gemma2, gemma3_text, phi3, gpt_neox, smollm3, bert, roberta, got t5\n");
   BOOST_TEST(errors_of(smallest_with("model_type: gpt2, ", "")) ==
              "j.yaml:1:8: error: model.model_type: wanted gpt2, llama, mistral, qwen2, qwen3, olmo2, granite, "
-             "gemma2, gemma3_text, phi3, gpt_neox or smollm3 (or model.path), got nothing: the key is required\n");
+             "gemma2, gemma3_text, phi3, gpt_neox, smollm3, bert or roberta (or model.path), got nothing: the key is "
+             "required\n");
   BOOST_TEST(errors_of(smallest_with("n_layer", "num_hidden_layers")) ==
              "j.yaml:1:27: error: model.num_hidden_layers: a key of the llama or mistral or qwen2 or qwen3 or olmo2 "
-             "or granite or gemma2 or gemma3_text or phi3 or gpt_neox or smollm3 family, but model_type is gpt2\n");
+             "or granite or gemma2 or gemma3_text or phi3 or gpt_neox or smollm3 or bert or roberta family, but "
+             "model_type is gpt2\n");
   BOOST_TEST(errors_of(smallest_with("n_layer: 2", "path: gpt")) ==
              "j.yaml:1:33: error: model.path: wanted either path or the model's own keys, got model.model_type too\n");
   BOOST_TEST(errors_of(smallest_with("n_layer: 2", "scale_attn_weights: false")) ==

@@ -293,11 +293,11 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_reader_leaves_the_folder_as_it_was) {
 BOOST_AUTO_TEST_CASE(an_unreadable_config_is_refused_with_its_path) {
   const tests::scratch_folder scratch;
   troupe::tests::check_failed(read_spec(scratch.path()), "config.json");
-  std::ofstream(scratch.path() / "config.json") << R"({"model_type": "bert"})";
+  std::ofstream(scratch.path() / "config.json") << R"({"model_type": "t5"})";
   const auto unknown = read_spec(scratch.path());
   BOOST_REQUIRE(!unknown.has_value());
   BOOST_TEST(contains(unknown.error().text, "config.json"));
-  BOOST_TEST(contains(unknown.error().text, "bert"));
+  BOOST_TEST(contains(unknown.error().text, "t5"));
 }
 
 BOOST_AUTO_TEST_CASE(weights_that_are_not_read_are_refused_and_not_drawn_anew) {

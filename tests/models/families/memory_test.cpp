@@ -220,6 +220,14 @@ const std::string gpt_neox_json =
     R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
         "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400})";
 
+const std::string bert_json =
+    R"({"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
+        "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400, "hidden_dropout_prob": 0,
+        "attention_probs_dropout_prob": 0})";
+const std::string bert_by_kernel_json =
+    R"({"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
+        "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400, "hidden_act": "gelu_new"})";
+
 const std::string gpt2_by_aten_json = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4,
                                           "n_positions": 128, "vocab_size": 400, "activation_function": "relu"})";
 const std::string llama_by_aten_json =
@@ -236,7 +244,8 @@ BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
 }
 
 BOOST_AUTO_TEST_CASE(models_with_further_norms_and_factors_keep_the_bytes_of_their_tables) {
-  for (const auto& json : {qwen3_json, olmo2_json, granite_json, gemma2_json, phi3_json, gpt_neox_json})
+  for (const auto& json : {qwen3_json, olmo2_json, granite_json, gemma2_json, phi3_json, gpt_neox_json, bert_json,
+                           bert_by_kernel_json})
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) BOOST_TEST_CONTEXT(json) {
         check_saved_bytes(json, type);
         check_weight_bytes(json, type);
@@ -260,6 +269,13 @@ BOOST_AUTO_TEST_CASE(a_head_in_row_tiles_keeps_and_takes_the_bytes_of_its_table)
       check_weight_bytes(json, type, 40, panel_rows);
       for (const uint64_t panels : {1, 2}) check_tile_bytes(json, type, panels * panel_rows);
     }
+}
+
+BOOST_AUTO_TEST_CASE(an_encoder_in_row_tiles_keeps_the_bytes_of_its_table) {
+  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
+    check_saved_bytes(bert_json, type, 40, panel_rows, panel_rows);
+    check_weight_bytes(bert_json, type, 40, panel_rows, panel_rows);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_mlp_in_row_tiles_keeps_and_takes_the_bytes_of_its_table) {

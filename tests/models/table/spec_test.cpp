@@ -70,10 +70,22 @@ BOOST_AUTO_TEST_CASE(absent_llama_keys_take_the_defaults_of_transformers) {
 BOOST_AUTO_TEST_CASE(every_family_has_as_many_parameters_by_default_as_transformers_gives_it) {
   const std::map<std::string, uint64_t> counts{
       {"olmo2", 6888624128U}, {"granite", 6738415616U},   {"gemma2", 2614341888U},  {"gemma3_text", 2628658432U},
-      {"phi3", 3821079552U},  {"gpt_neox", 20554567680U}, {"smollm3", 3075098624U},
+      {"phi3", 3821079552U},  {"gpt_neox", 20554567680U}, {"smollm3", 3075098624U}, {"bert", 109514298U},
+      {"roberta", 124696665U},
   };
   for (const auto& [family, count] : counts)
     BOOST_TEST(make_model_table(parsed(R"({"model_type": ")" + family + "\"}"), 1, 16, 2).numel() == count, family);
+}
+
+BOOST_AUTO_TEST_CASE(encoders_attend_to_all_tokens_and_know_their_special_ones) {
+  const auto bert = parsed(R"({"model_type": "bert", "cls_token_id": 101, "mask_token_id": 103})");
+  BOOST_TEST(!bert.attention_in(11).causal);
+  BOOST_TEST((bert.longest() == 512U && bert.first_position == 0U && bert.padding_token == 0U));
+  BOOST_TEST((bert.mask_token == 103U && bert.special_tokens == std::vector<uint32_t>{0, 101, 103}));
+  BOOST_TEST((bert.embedding_dropout == 0.1F && bert.attention_dropout == 0.1F && bert.residual_dropout == 0.1F));
+  const auto roberta = parsed(R"({"model_type": "roberta", "max_position_embeddings": 514, "hidden_act": "relu"})");
+  BOOST_TEST((roberta.longest() == 512U && roberta.first_position == 2U && roberta.padding_token == 1U));
+  BOOST_TEST((roberta.act == activation::relu && roberta.head_act == activation::gelu_exact));
 }
 
 BOOST_AUTO_TEST_CASE(factors_of_a_model_are_read_and_one_that_is_not_above_0_is_refused) {
@@ -354,7 +366,14 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {R"({"model_type": "gpt2", "task": {"a": 1, "a": 2}})", "'a' is given twice"},
       {R"({"n_layer": 2})", "model_type"},
       {R"({"model_type": 3})", "model_type"},
-      {R"({"model_type": "bert"})", "'bert'"},
+      {R"({"model_type": "t5"})", "'t5'"},
+      {R"({"model_type": "bert", "is_decoder": true})", "is_decoder"},
+      {R"({"model_type": "bert", "tie_word_embeddings": false})", "tie_word_embeddings"},
+      {R"({"model_type": "bert", "position_embedding_type": "relative_key"})", "position_embedding_type"},
+      {R"({"model_type": "bert", "pad_token_id": 40000})", "pad_token_id"},
+      {R"({"model_type": "roberta", "pad_token_id": null})", "pad_token_id"},
+      {R"({"model_type": "roberta", "pad_token_id": -1})", "pad_token_id"},
+      {R"({"model_type": "roberta", "max_position_embeddings": 2})", "max_position_embeddings"},
       {R"({"model_type": "gpt2", "n_layer": 0})", "n_layer"},
       {R"({"model_type": "gpt2", "n_layer": -1})", "n_layer"},
       {R"({"model_type": "gpt2", "n_layer": 1.5})", "n_layer"},

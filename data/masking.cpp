@@ -35,9 +35,8 @@ core::result<masking> masking::make(masking_options options) {
   TROUPE_TRY(check_share("mask", options.mask));
   TROUPE_TRY(check_share("random", options.random));
   if (options.mask + options.random > 1)
-    return core::fail(core::error_kind::bad_input,
-                      fmt::format("mask, random: wanted at most 1 together, got {} and {}", options.mask,
-                                  options.random));
+    return core::fail(core::error_kind::bad_input, fmt::format("mask, random: wanted at most 1 together, got {} and {}",
+                                                               options.mask, options.random));
   if (options.mask_token >= options.vocabulary)
     return core::fail(core::error_kind::bad_input, fmt::format("mask_token_id: wanted a token below {}, got {}",
                                                                options.vocabulary, options.mask_token));
@@ -47,9 +46,9 @@ core::result<masking> masking::make(masking_options options) {
   options.special.erase(repeated.begin(), repeated.end());
   std::erase_if(options.special, [&](uint32_t t) { return t >= options.vocabulary; });
   if (options.special.size() == options.vocabulary)
-    return core::fail(core::error_kind::bad_input,
-                      fmt::format("wanted a token that is not special, got a vocabulary of {} special tokens",
-                                  options.vocabulary));
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format("wanted a token that is not special, got a vocabulary of {} special tokens", options.vocabulary));
   return masking(std::move(options));
 }
 

@@ -19,7 +19,7 @@ struct masking_options {
   /// Shares of the chosen tokens that the mask token, and that a random token, replaces; the others stay as they are.
   double mask = 0.8, random = 0.1;
   uint32_t mask_token = 0;
-  uint64_t vocabulary = 0;              ///< number of tokens from which random ones are drawn
+  uint64_t vocabulary = 0;             ///< number of tokens from which random ones are drawn
   std::vector<uint32_t> special = {};  ///< tokens that are never chosen nor drawn; the mask token is added
   uint64_t seed = 0;
 };

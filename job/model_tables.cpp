@@ -34,8 +34,8 @@ class teacher_choice {
   core::result<std::optional<models::teaching>> run(const models::model_spec& model, uint64_t sequence) {
     if (!c_.distillation.enabled) return std::nullopt;
     if (model.family->is_encoder)
-      return refused("distillation.enabled", fmt::format("cannot be combined with a {} model yet; set it to false",
-                                                         model.family->model_type));
+      return refused("distillation.enabled",
+                     fmt::format("cannot be combined with a {} model yet; set it to false", model.family->model_type));
     TROUPE_TRY(goes_together());
     auto spec = read_folder_model(c_.model.teacher, c_.model.ignore_keys);
     if (!spec) return core::fail(spec.error().in(where() + "model.teacher"));
@@ -211,9 +211,9 @@ core::result<void> caps_where_it_can(const config::job_config& c, const models::
 /// Refuses an encoder on a GPU, where attention is causal and a loss has a target for each token.
 core::result<void> sees_where_it_can(const config::job_config& c, const models::model_spec& spec) {
   if (c.device == core::device_kind::cpu || !spec.family->is_encoder) return {};
-  return core::fail(core::error_kind::bad_input,
-                    fmt::format("model.model_type: device: cuda supports no encoder for now, got {}",
-                                spec.family->model_type));
+  return core::fail(
+      core::error_kind::bad_input,
+      fmt::format("model.model_type: device: cuda supports no encoder for now, got {}", spec.family->model_type));
 }
 
 core::result<core::model_table> read_table(blueprint& b) {

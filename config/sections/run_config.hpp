@@ -29,10 +29,10 @@ struct skipped_steps {
 
 /// Configuration section `data.masking`: the tokens that an encoder has to find.
 struct masking_section {
-  bool given = false;         ///< true: a key of the section was given
-  double probability = 0.15;  ///< probability with which a token of a text is chosen
-  double mask = 0.8;          ///< share of the chosen tokens that the mask token replaces
-  double random = 0.1;        ///< share of the chosen tokens that a random token replaces
+  bool given = false;                     ///< true: a key of the section was given
+  double probability = 0.15;              ///< probability with which a token of a text is chosen
+  double mask = 0.8;                      ///< share of the chosen tokens that the mask token replaces
+  double random = 0.1;                    ///< share of the chosen tokens that a random token replaces
   std::optional<uint64_t> mask_token_id;  ///< nullopt: the tokenizer's, or config.json's
 };
 

@@ -63,12 +63,12 @@ at::Tensor with_history(const segment_scope& scope, const at::Tensor& logits, lo
 /// Returns the targets that the batch gives for the scope's columns.
 at::Tensor given_targets(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows) {
   const micro_batch& batch = scope.batch();
-  TORCH_CHECK(batch.targets.size() == batch.rows * batch.columns, "a micro-batch of ", batch.rows, " x ",
-              batch.columns, " wants ", batch.rows * batch.columns, " targets or none, got ", batch.targets.size());
+  TORCH_CHECK(batch.targets.size() == batch.rows * batch.columns, "a micro-batch of ", batch.rows, " x ", batch.columns,
+              " wants ", batch.rows * batch.columns, " targets or none, got ", batch.targets.size());
   for (uint64_t i = 0; i < batch.targets.size(); ++i)
     TORCH_CHECK(batch.targets[i] == core::no_target || (batch.targets[i] >= 0 && batch.targets[i] < vocabulary),
-                "wanted a target from 0 to ", vocabulary - 1, ", got ", batch.targets[i], " at row ",
-                i / batch.columns, ", position ", i % batch.columns);
+                "wanted a target from 0 to ", vocabulary - 1, ", got ", batch.targets[i], " at row ", i / batch.columns,
+                ", position ", i % batch.columns);
   const at::Tensor own = columns_of(targets_on(batch, of_rows.device()), 1, scope.columns()).reshape({-1});
   TORCH_CHECK(own.size(0) == of_rows.size(0), "logits of ", of_rows.size(0), " tokens for ", own.size(0), " targets");
   return own;

@@ -546,7 +546,7 @@ std::vector<layer_info> layers_of_embedding(layer_writer& w, const model_spec& e
 /// none, and the head a norm of its own. An encoder's head transforms the hidden state before its last layer, whose
 /// bias precedes the transform in files.
 std::vector<layer_info> layers_of_head(const model_spec& ends, uint32_t tokens_weight, std::optional<layer_info> sum,
-                                    model_table& table) {
+                                       model_table& table) {
   const families::family& f = *ends.family;
   const auto& names = f.names;
   std::vector<layer_info> out;

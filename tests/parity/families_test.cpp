@@ -72,9 +72,8 @@ BOOST_AUTO_TEST_CASE(ranks_that_share_samples_train_the_uncut_model) {
   for (const family_job& each : jobs) {
     const small_job job(each.model);
     for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
-      const auto common =
-          micros(2) + each.further +
-          settings{std::string("data_types.param_dtype=") + type, "optimizer.params.eps=1.0e-5"};
+      const auto common = micros(2) + each.further +
+                          settings{std::string("data_types.param_dtype=") + type, "optimizer.params.eps=1.0e-5"};
       const auto whole = train(job, common, steps, first_gradients::read);
       for (const std::string cut : {"tensor", "sequence", "context"}) {
         if (cut == "tensor" && !each.no_tensor.empty()) continue;

@@ -42,7 +42,7 @@ const std::vector<std::string> others = {
         "num_key_value_heads": 2, "intermediate_size": 45, "max_position_embeddings": 32, "hidden_act": "silu",
         "mlp_bias": true})"};
 /// Models with norms behind attention and the MLP, soft caps, one layer of gate and values, attention and MLP beside
-/// each other, factors.
+/// each other, factors; an encoder, whose head has a transform and a bias.
 const std::vector<std::string> further = {
     R"({"model_type": "olmo2", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
         "intermediate_size": 45, "max_position_embeddings": 32})",
@@ -56,7 +56,11 @@ const std::vector<std::string> further = {
     R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
         "intermediate_size": 45, "max_position_embeddings": 32, "rotary_pct": 0.5, "hidden_dropout": 0.1})",
     R"({"model_type": "granite", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
-        "intermediate_size": 45, "max_position_embeddings": 32, "logits_scaling": 3, "residual_multiplier": 0.3})"};
+        "intermediate_size": 45, "max_position_embeddings": 32, "logits_scaling": 3, "residual_multiplier": 0.3})",
+    R"({"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "intermediate_size": 48, "max_position_embeddings": 32, "hidden_act": "gelu_new"})",
+    R"({"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "intermediate_size": 48, "max_position_embeddings": 32, "type_vocab_size": 3})"};
 constexpr core::dtype types[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f16, core::dtype::f64};
 /// Numbers of rows and columns that result in two panels and a part of a third.
 constexpr uint64_t rows = 150, columns = 32;

@@ -1,11 +1,14 @@
 // Tests Hugging Face model folders: written folders are read back, inconsistent ones are refused.
 #include "models/families/hugging_face.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/safetensors/weights_folder.hpp"
@@ -288,6 +291,49 @@ BOOST_AUTO_TEST_CASE(an_error_of_the_reader_leaves_the_folder_as_it_was) {
   troupe::tests::check_failed(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, fails),
                               "the disk went away");
   BOOST_TEST(std::filesystem::is_empty(scratch.path()));
+}
+
+// Files of older transformers call a norm's weight and bias gamma and beta, have copies of the tied embedding and of
+// its bias, and parts for other tasks.
+BOOST_AUTO_TEST_CASE(older_files_of_an_encoder_are_read_and_copies_of_tied_weights_must_repeat_them) {
+  tiny_model m;
+  m.spec = *parse_model_spec(
+      R"({"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2,
+          "intermediate_size": 8, "max_position_embeddings": 4, "vocab_size": 10})");
+  m.table = make_model_table(m.spec, 1, 4, 4);
+  const auto number_of = [&](const std::string& name) {
+    const auto at = std::ranges::find(m.table.parameters, name, &core::parameter_info::name);
+    BOOST_REQUIRE(at != m.table.parameters.end());
+    return static_cast<uint32_t>(at - m.table.parameters.begin());
+  };
+  auto tensors = m.tensors();
+  for (auto& t : tensors)
+    for (const auto& [now, before] :
+         {std::pair{".LayerNorm.weight", ".LayerNorm.gamma"}, {".LayerNorm.bias", ".LayerNorm.beta"}})
+      if (const std::string_view end = now; t.name.ends_with(end))
+        t.name = t.name.substr(0, t.name.size() - end.size()) + before;
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape, std::vector<float> values) {
+    tensors.push_back({name, core::dtype::f32, std::move(shape), {}, tiny_model::from(std::move(values))});
+  };
+  std::vector<float> embedding(80), bias(10);
+  tests::check_ok(tiny_model::values(number_of("bert.embeddings.word_embeddings.weight"), 0, embedding));
+  tests::check_ok(tiny_model::values(number_of("cls.predictions.bias"), 0, bias));
+  add("cls.predictions.decoder.weight", {10, 8}, embedding);
+  add("bert.pooler.dense.weight", {8, 8}, std::vector<float>(64));
+  add("cls.seq_relationship.bias", {2}, {0, 0});
+  add("bert.embeddings.position_ids", {1, 4}, {0, 1, 2, 3});
+  const tests::scratch_folder right, wrong;
+  auto with_bias = tensors;
+  with_bias.push_back({"cls.predictions.decoder.bias", core::dtype::f32, {10}, {}, tiny_model::from(bias)});
+  tests::check_ok(formats::write_weights_folder(right.path(), with_bias));
+  const auto source = weights_source::open(right.path(), m.spec, m.table);
+  BOOST_REQUIRE_MESSAGE(source.has_value(), (source ? std::string() : source.error().text));
+  check_values(**source, m.table);
+  bias[3] += 1;
+  tensors.push_back({"cls.predictions.decoder.bias", core::dtype::f32, {10}, {}, tiny_model::from(bias)});
+  tests::check_ok(formats::write_weights_folder(wrong.path(), tensors));
+  BOOST_TEST(contains(refusal(wrong.path(), m),
+                      "'cls.predictions.decoder.bias': wanted the values of 'cls.predictions.bias'"));
 }
 
 BOOST_AUTO_TEST_CASE(an_unreadable_config_is_refused_with_its_path) {

@@ -16,6 +16,15 @@ constexpr layer_names bert_names() {
   return out;
 }
 
+constexpr unread_key bert_unread_keys[] = {
+    {"directionality"},
+    {"pooler_fc_size", key_type::whole_number, "the pooler is left out"},
+    {"pooler_num_attention_heads", key_type::whole_number, "the pooler is left out"},
+    {"pooler_num_fc_layers", key_type::whole_number, "the pooler is left out"},
+    {"pooler_size_per_head", key_type::whole_number, "the pooler is left out"},
+    {"pooler_type", key_type::any, "the pooler is left out"},
+};
+
 constexpr std::string_view bert_unread[] = {"pooler.", "cls.seq_relationship.", "embeddings.position_ids"};
 
 }  // namespace
@@ -23,7 +32,7 @@ constexpr std::string_view bert_unread[] = {"pooler.", "cls.seq_relationship.", 
 constexpr family bert{
     .model_type = "bert",
     .architecture = "BertForMaskedLM",
-    .keys = bert_keys(30522, 0),
+    .keys = bert_keys(30522, 0, bert_unread_keys),
     .names = bert_names(),
     .norm = norm_kind::layer,
     .layout = core::weight_layout::out_in,

@@ -1,6 +1,9 @@
 // The layers of BERT in transformers' state dicts, and its keys of config.json, which RoBERTa uses as well.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "families/family.hpp"
 
 namespace troupe::families {
@@ -34,8 +37,8 @@ inline constexpr fixed_text bert_fixed_texts[] = {
 };
 
 /// Returns the keys of a family with BERT's layers, whose absent keys mean a vocabulary of `vocabulary` tokens, of
-/// which `padding` is the padding token.
-constexpr config_keys bert_keys(uint32_t vocabulary, uint32_t padding) {
+/// which `padding` is the padding token; `unread` are its keys that are not read.
+constexpr config_keys bert_keys(uint32_t vocabulary, uint32_t padding, std::span<const unread_key> unread = {}) {
   return {
       .layers = {"num_hidden_layers", 12},
       .width = {"hidden_size", 768},
@@ -56,6 +59,7 @@ constexpr config_keys bert_keys(uint32_t vocabulary, uint32_t padding) {
       .residual_dropout = {"hidden_dropout_prob", 0.1},
       .fixed = bert_fixed,
       .fixed_texts = bert_fixed_texts,
+      .unread = unread,
   };
 }
 

@@ -43,8 +43,8 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   uint64_t step = 0;
   uint32_t micro = 0;
   uint64_t rows = 0;
-  uint64_t columns = 0;           ///< sequence + 1 tokens of a row: inputs are [0, sequence), targets [1, sequence]
-  std::vector<int64_t> tokens;    ///< tokens of the batch: rows x columns, row-major
+  uint64_t columns = 0;         ///< sequence + 1 tokens of a row: inputs are [0, sequence), targets [1, sequence]
+  std::vector<int64_t> tokens;  ///< tokens of the batch: rows x columns, row-major
   /// Position of each row's sample in the global order, from which the row's dropout masks are derived.
   std::vector<uint64_t> samples;
   /// For each input position of a row the column where its document starts, 0 if it starts before the row; rows x

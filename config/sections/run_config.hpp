@@ -36,15 +36,15 @@ struct masking_section {
   std::optional<uint64_t> mask_token_id;  ///< nullopt: the tokenizer's, or config.json's
 };
 
-struct data_section {                        ///< configuration section `data`
-  std::filesystem::path text;                ///< key `text`, the short form of one source; empty if `sources` was given
+struct data_section {          ///< configuration section `data`
+  std::filesystem::path text;  ///< key `text`, the short form of one source; empty if `sources` was given
   /// Sources of samples; after load at least one, which may come from the key `text`.
   std::vector<data_source> sources;
-  std::string text_key = "text";             ///< the key of a JSON line that holds its text
-  std::string tokenizer = "bytes";           ///< `bytes`, or the path of a tokenizer as the configuration gives it
+  std::string text_key = "text";    ///< the key of a JSON line that holds its text
+  std::string tokenizer = "bytes";  ///< `bytes`, or the path of a tokenizer as the configuration gives it
   /// False: files of tokens may be of any tokenizer, and the bytes of texts are their tokens.
   bool tokenizer_given = false;
-  std::filesystem::path tokenizer_path;      ///< path of the tokenizer, absolute; empty for `bytes`
+  std::filesystem::path tokenizer_path;  ///< path of the tokenizer, absolute; empty for `bytes`
   /// True: attention does not cross the borders of documents, and positions are counted from a document's start.
   bool document_mask = false;
   masking_section masking;
@@ -74,8 +74,8 @@ struct on_spike_section {  ///< configuration section `on_spike`
 struct checkpoint_load_section {  ///< section `checkpoint.load`
   /// Absolute path of the checkpoint from which a run without checkpoints of its own starts; empty: starts untrained.
   std::filesystem::path path;
-  std::string tag;                ///< name of the checkpoint within `path`; empty: the newest checkpoint in `path`
-  bool module_only = false;       ///< true: only weights are loaded, and the run begins at step 0
+  std::string tag;           ///< name of the checkpoint within `path`; empty: the newest checkpoint in `path`
+  bool module_only = false;  ///< true: only weights are loaded, and the run begins at step 0
   bool optimizer_states = true;
   bool lr_scheduler_states = true;
   /// False: parameters that the checkpoint lacks keep their initial values, and additional ones are ignored; true: both

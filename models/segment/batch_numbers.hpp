@@ -19,7 +19,7 @@ struct ordered_places {
 };
 
 struct batch_numbers {
-  at::Tensor tokens;  ///< tokens of the micro-batch: (B, T + 1), int64
+  at::Tensor tokens;     ///< tokens of the micro-batch: (B, T + 1), int64
   at::Tensor targets{};  ///< targets of the inputs: (B, T), int64; undefined: the next tokens
   /// First column of each input's document: (B, T), int32; undefined: a row is one document.
   at::Tensor document_start;

@@ -38,7 +38,7 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   uint32_t token_types = 0;     ///< number of rows of the weight of tokens' types; texts have type 0; 0: no such weight
   activation act = activation::gelu_tanh;
   activation head_act = activation::gelu_tanh;  ///< activation of the head's transform, if the family has it
-  bool tied = true;  ///< true: the head has the embedding's weight; false: it has its own
+  bool tied = true;                             ///< true: the head has the embedding's weight; false: it has its own
   bool attention_bias = true;
   bool mlp_bias = true;
   /// True: attention and MLP of a block read the same residual path; they are one segment, because nothing is exchanged

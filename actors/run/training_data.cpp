@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "actors/loading/data_record.hpp"
 #include "actors/modules/host_run.hpp"
 #include "data/masking.hpp"
-#include "data/tokenizers/special_tokens.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -39,33 +37,6 @@ core::result<void> check_text_keys(const std::vector<config::data_source>& sourc
   return is_used || without_use == nullptr ? core::result<void>{} : idle("data.text_key", without_use->text.string());
 }
 
-/// The tokens of a tokenizer's folder that are none of a text, and the one that replaces tokens which have to be found.
-struct tokens_of_folder {
-  std::vector<uint32_t> special;
-  std::optional<uint32_t> mask;
-};
-
-/// Reads the special tokens of the tokenizer at `path`, a folder or a file in it, whose vocabulary has `tokens` tokens.
-core::result<tokens_of_folder> special_in(const std::filesystem::path& path, uint64_t tokens) {
-  tokens_of_folder out;
-  std::error_code ignored;
-  const auto folder = std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
-  TROUPE_ASSIGN(const auto words, data::read_added_words(folder));
-  const auto number_of = [&](std::string_view text) -> std::optional<uint32_t> {
-    const auto at = std::ranges::find(words, text, &data::added_word::text);
-    return at == words.end() ? std::nullopt : std::optional(at->id);
-  };
-  TROUPE_ASSIGN(const auto special, data::read_special_tokens(folder, number_of, tokens));
-  out.mask = special.mask;
-  out.special = special.named;
-  for (const auto& word : words)
-    if (word.is_special) out.special.push_back(word.id);
-  for (const auto& one :
-       {special.begin, special.end, special.unknown, special.separator, special.padding, special.mask})
-    if (one) out.special.push_back(*one);
-  return out;
-}
-
 }  // namespace
 
 core::result<std::shared_ptr<const data::masking>> training_data::make_masking() const {
@@ -86,10 +57,9 @@ core::result<std::shared_ptr<const data::masking>> training_data::make_masking()
                              .seed = config_->seed};
   std::optional<uint32_t> token = spec_.mask_token;
   if (!config_->data.tokenizer_path.empty()) {
-    auto found = special_in(config_->data.tokenizer_path, tokenizer_->vocab_size());
-    if (!found) return core::fail(found.error().in("data.tokenizer"));
-    made.special.insert(made.special.end(), found->special.begin(), found->special.end());
-    if (found->mask) token = found->mask;
+    const auto& marked = tokenizer_->marked();
+    made.special.insert(made.special.end(), marked.special.begin(), marked.special.end());
+    if (marked.mask) token = marked.mask;
     made.vocabulary = std::min(vocabulary_, tokenizer_->vocab_size());
   }
   if (tokenizer_ != nullptr && tokenizer_->end_of_text()) made.special.push_back(*tokenizer_->end_of_text());

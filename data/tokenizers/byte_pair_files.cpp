@@ -138,6 +138,7 @@ core::result<tokenizer_description> add_folder_words(const fs::path& folder, wor
   TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, d.vocab_size));
   TROUPE_TRY(check_end_of_text(folder, special, "vocab.json"));
   d.end_of_text = special.end ? special.end : number_of("<|endoftext|>");
+  d.marked = marked_in(special, words);
   TROUPE_TRY(check_rules_of_added_words(folder, words, out.rules));
   out.added = added_words(words, d.end_of_text);
   return d;

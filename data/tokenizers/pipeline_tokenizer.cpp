@@ -345,7 +345,8 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
   tokenizer_description description{.kind = model->kind,
                                     .vocab_size = parts.text_of.size(),
                                     .end_of_text = special.end ? special.end : number_of("<|endoftext|>"),
-                                    .digest = {}};
+                                    .digest = {},
+                                    .marked = marked_in(special, words)};
   // An added word that is sought in normalized text is also decoded in that form, as in the package.
   for (const auto& w : words) {
     if (!w.is_normalized) continue;

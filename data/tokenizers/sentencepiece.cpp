@@ -66,6 +66,7 @@ class sentencepiece_tokenizer final : public tokenizer {
       return is_used ? std::string_view(processor_.IdToPiece(static_cast<int>(id))) : std::string_view();
     };
     TROUPE_TRY(check_added_words(folder, words, piece_number, piece_of, "the model"));
+    const auto all_words = words;
     std::erase_if(words, [&](const added_word& w) { return number_of_piece(w.text) == w.id; });
     for (const auto& w : words) {
       added_text_[w.id] = w.text;
@@ -79,6 +80,7 @@ class sentencepiece_tokenizer final : public tokenizer {
     TROUPE_ASSIGN(const auto special, read_special_tokens(folder, number_of, description_.vocab_size));
     TROUPE_TRY(check_end_of_text(folder, special, "the model"));
     if (special.end) description_.end_of_text = special.end;
+    description_.marked = marked_in(special, all_words);
     added_ = added_words(std::move(words), description_.end_of_text);
     if (!added_.is_empty()) description_.digest = digest_of({description_.digest, added_.as_text()});
     return {};

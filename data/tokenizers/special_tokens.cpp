@@ -394,6 +394,16 @@ core::result<void> check_ends_of_text(const fs::path& folder, const special_toke
   return check_found(folder, special.lost_begin, "beginning-of-text", "bos_token", vocabulary);
 }
 
+marked_tokens marked_in(const special_tokens& special, const std::vector<added_word>& words) {
+  marked_tokens out{.mask = special.mask, .special = special.named};
+  for (const auto& word : words)
+    if (word.is_special) out.special.push_back(word.id);
+  for (const auto& token :
+       {special.begin, special.end, special.unknown, special.separator, special.padding, special.mask})
+    if (token) out.special.push_back(*token);
+  return out;
+}
+
 core::result<special_tokens> read_special_tokens(const fs::path& folder, const token_finder& number_of,
                                                  uint64_t tokens) {
   return special_token_reader(folder, number_of, tokens).read();

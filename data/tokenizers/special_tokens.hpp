@@ -1,6 +1,7 @@
 // Reads the special tokens, added words and chat templates of a tokenizer's folder from all the files that Hugging
 // Face's libraries write there. No other code reads these files: the writer of GGUF files calls this reader through
-// vocabulary.hpp, the tokenizers of text through tokenizer.hpp. Missing files are ignored.
+// vocabulary.hpp, the tokenizers of text and the choice of masked tokens through tokenizer.hpp. Missing files are
+// ignored.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,15 @@ struct special_tokens {
   /// pairs of a name and a chat template, for all templates but the default one
   std::vector<std::pair<std::string, std::string>> other_templates;
 };
+
+/// The tokens of a vocabulary that are no part of a text.
+struct marked_tokens {
+  std::optional<uint32_t> mask{};   ///< token that replaces the tokens which an encoder has to find
+  std::vector<uint32_t> special{};  ///< tokens that any file of the folder calls special, in any order
+};
+
+/// Returns the tokens that `special` names, and those `words` that are marked as special.
+marked_tokens marked_in(const special_tokens& special, const std::vector<added_word>& words);
 
 /// Function that returns the number of the token whose text is the argument; nothing if there is no such token.
 using token_finder = std::function<std::optional<uint32_t>(std::string_view)>;

@@ -66,10 +66,12 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   TROUPE_TRY(check_end_of_text(folder, v.special, "tokenizer.json"));
   TROUPE_ASSIGN(auto words, read_added_words(folder));
   TROUPE_TRY(check_rules_of_added_words(folder, words, v.rules));
+  auto marked = marked_in(v.special, words);
   std::vector<std::string> texts;
   for (const auto& e : v.entries) texts.push_back(e.text);
   auto made = byte_pair_of(texts, v.merges, v.special.end, added_words(std::move(words), v.special.end), v.rules);
   if (!made) return fail(made.error().in(fmt::format("'{}'", path.string())));
+  (*made)->mark(std::move(marked));
   return made;
 }
 

@@ -9,9 +9,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "data/tokenizers/special_tokens.hpp"
 
 namespace troupe::data {
 
@@ -34,6 +36,8 @@ struct tokenizer_description {  ///< identity of a tokenizer, which descriptions
   std::string digest;
   /// Digest of the bytes of vocab.json and merges.txt; empty if the tokenizer was read from other files.
   std::string file_digest{};
+  /// Tokens that are no part of a text, of a tokenizer whose files name them; not stored with the identity.
+  marked_tokens marked{};
 };
 
 /// True if two descriptions are those of one tokenizer. A description that an earlier version wrote has the digest of
@@ -90,6 +94,8 @@ class tokenizer {
   [[nodiscard]] const tokenizer_description& description() const { return description_; }
   [[nodiscard]] uint64_t vocab_size() const { return description_.vocab_size; }
   [[nodiscard]] std::optional<uint32_t> end_of_text() const { return description_.end_of_text; }
+  [[nodiscard]] const marked_tokens& marked() const { return description_.marked; }
+  void mark(marked_tokens tokens) { description_.marked = std::move(tokens); }
 
  protected:
   tokenizer_description description_;

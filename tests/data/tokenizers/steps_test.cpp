@@ -1,5 +1,7 @@
 // Compares the steps of tokenizer.json with the package `tokenizers`: normalizers, pre-tokenizers, models, added words
 // and decoders; also tests what is refused.
+#include <algorithm>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
@@ -224,6 +226,28 @@ BOOST_AUTO_TEST_CASE(steps_count_in_the_digest) {
                                                         {"/added_tokens/1/lstrip", "false"},
                                                         {"/added_tokens/2/normalized", "true"}})
     BOOST_TEST(usual != digest(with_key("bert", key, value)), key);
+}
+
+// An encoder is told by a tokenizer which tokens are special, and which one replaces those that it has to find; the
+// words of both may be in the vocabulary alone.
+BOOST_AUTO_TEST_CASE(special_tokens_and_the_mask_are_those_that_the_files_name) {
+  const auto marked = [](const scratch_folder& at, const std::filesystem::path& path) {
+    at.write("tokenizer_config.json", R"({"mask_token": "!", "pad_token": {"content": "#"}})");
+    auto out = (*check_ok(data::open_tokenizer(path)))->marked();
+    std::ranges::sort(out.special);
+    const auto repeated = std::ranges::unique(out.special);
+    out.special.erase(repeated.begin(), repeated.end());
+    return out;
+  };
+  const scratch_folder steps, pairs;
+  const auto bert = marked(steps, steps.write("tokenizer.json", made_steps()["made"]["bert"]["file"].dump()));
+  BOOST_TEST((bert.mask == 1U && bert.special == std::vector<uint32_t>{0, 1, 2}));
+  for (const char* file : {"vocab.json", "merges.txt"})
+    pairs.write(file, content_of(fixture_path(std::string("gpt2/") + file)));
+  const auto numbers = nlohmann::json::parse(content_of(fixture_path("gpt2/vocab.json")));
+  const auto gpt2 = marked(pairs, pairs.path());
+  BOOST_TEST((gpt2.mask == numbers["!"].get<uint32_t>()));
+  BOOST_TEST(std::ranges::count(gpt2.special, numbers["#"].get<uint32_t>()) == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -90,6 +90,8 @@ json keys_of(const families::family& f, const gguf_model& m) {
   add(k.head_width.name, m.head_width);
   add(k.positions.name, m.positions);
   add(k.vocabulary.name, m.vocabulary);
+  // Without the key transformers takes the family's token, and fails where the vocabulary does not have it.
+  if (k.padding.usual && *k.padding.usual >= m.vocabulary) add(k.padding.name, nullptr);
   add(k.activation, f.gguf.activation);
   add(k.norm_epsilon.name, m.norm_epsilon);
   if (f.is_rotary()) {

@@ -595,6 +595,15 @@ std::pair<json*, std::string> holder_of(json& object, const std::string& name) {
   return holder_of(*inner, name.substr(dot + 1));
 }
 
+/// Returns the keys of config.json as text, with which transformers builds the model of `spec`: a model without a
+/// padding token has the key with null, because transformers fails where the vocabulary lacks the family's usual token.
+std::string text_for_transformers(json given, const model_spec& spec) {
+  const families::padding_key& key = spec.family->keys.padding;
+  if (key.usual && *key.usual >= spec.vocabulary && !given.contains(std::string(key.name)))
+    given[std::string(key.name)] = nullptr;
+  return given.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
 reading read_all(const std::string& hugging_face_json, std::span<const std::string> ignored) {
   reading out;
   auto object = parse_object(hugging_face_json);
@@ -602,7 +611,7 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
     out.problems.push_back({"", object.error(), true});
     return out;
   }
-  out.spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
+  json given = *object;
   for (const auto& key : ignored)
     if (const auto [holder, name] = holder_of(*object, key); holder != nullptr) holder->erase(name);
   key_reader keys(*object);
@@ -618,6 +627,7 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
     keys.wrong("model_type", "model key 'model_type': wanted " + families::names_joined() + ", got " +
                                  (type.empty() ? std::string("nothing") : "'" + type + "'"));
   }
+  out.spec.hugging_face_json = text_for_transformers(std::move(given), out.spec);
   out.problems = keys.problems();
   return out;
 }

@@ -1,9 +1,12 @@
 // Tests how Hugging Face's configuration keys are read, and the model table that results.
 #include "models/table/model_spec.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -326,11 +329,33 @@ BOOST_AUTO_TEST_CASE(the_padding_token_is_that_of_families_whose_embedding_has_o
                                   "model key 'pad_token_id': wanted a token from 0 to 47 or, from the end, -48 to -1");
     }
   }
-  BOOST_TEST(!padding(R"("model_type": "gpt2", "pad_token_id": 48)").has_value());
+  for (const char* none : {"gpt2", "gpt_neox"})
+    BOOST_TEST(!padding(fmt::format(R"("model_type": "{}", "pad_token_id": 48)", none)).has_value());
   const auto s = parsed(R"({"model_type": "llama", "vocab_size": 48, "pad_token_id": 5})");
   const auto table = make_model_table(s, 2, 16, 4);
   BOOST_TEST(find(table, "model.embed_tokens.weight").zero_row.value() == 5U);
   BOOST_TEST(!find(table, "lm_head.weight").zero_row.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_without_a_padding_token_has_transformers_one_if_the_vocabulary_does) {
+  using token_of = std::optional<uint32_t>;
+  const std::map<std::string, token_of> usual{{"gemma2", token_of(0)},
+                                              {"gemma3_text", token_of(0)},
+                                              {"granite", std::nullopt},
+                                              {"olmo2", token_of(1)},
+                                              {"phi3", token_of(32000)},
+                                              {"smollm3", token_of(128004)}};
+  for (const auto& [type, token] : usual) {
+    const std::string family = R"({"model_type": ")" + type + '"';
+    BOOST_TEST((parsed(family + "}").padding_token == token), type);
+    BOOST_TEST(!parsed(family + R"(, "pad_token_id": null})").padding_token.has_value(), type);
+    BOOST_TEST((parsed(family + R"(, "pad_token_id": 7})").padding_token == token_of(7)), type);
+    // transformers opens a file with a small vocabulary only if it says that there is no such token.
+    const auto small = parsed(family + R"(, "vocab_size": 48})");
+    const bool fits = !token || *token < 48;
+    BOOST_TEST((small.padding_token == (fits ? token : std::nullopt)), type);
+    BOOST_TEST((small.hugging_face_json.find(R"("pad_token_id": null)") == std::string::npos) == fits, type);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(each_layer_has_the_window_that_transformers_gives_it) {

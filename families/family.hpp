@@ -77,6 +77,9 @@ struct config_keys {
   /// Key of a number n: every n-th layer has no window, if `layer_types` does not name the layers' kinds; no name and
   /// 0: there are no such layers.
   size_key full_every = {};
+  /// True: all layers have the window, whatever the key `layer_types` says, which transformers does not read for the
+  /// family.
+  bool all_have_window = false;
   /// Key of the activation function in config.json, and transformers' name of the function that is its default.
   std::string_view activation = {}, usual_activation = {};
   number_key norm_epsilon = {};

@@ -57,6 +57,7 @@ constexpr family phi3{
             .positions = {"max_position_embeddings", 4096},
             .vocabulary = {"vocab_size", 32064},
             .window = {"sliding_window"},
+            .all_have_window = true,
             .activation = "hidden_act",
             .usual_activation = "silu",
             .norm_epsilon = {"rms_norm_eps", 1e-5},

@@ -425,7 +425,13 @@ void read_window(key_reader& keys, const families::config_keys& k, model_spec& s
       k.full_layers.name.empty() ? 0 : keys.size(k.full_layers.name, k.full_layers.usual, positions_max, /*least=*/0);
   const uint32_t every = read_size(keys, k.full_every, layers_max);
   const bool exists = is_on && window > 0 && !keys.is_null(k.window.name);
-  const auto has = layers_with_window(keys, keys.find("layer_types"), spec.layers, exists, [&](uint32_t l) {
+  const json* kinds = keys.find("layer_types");
+  const auto has_window = [](const json& kind) { return kind == "sliding_attention"; };
+  if (k.all_have_window && exists && kinds != nullptr &&
+      (!kinds->is_array() || !std::ranges::all_of(*kinds, has_window)))
+    return keys.refuse("layer_types", "sliding_attention in every layer of a family whose layers all have the window",
+                       *kinds);
+  const auto has = layers_with_window(keys, kinds, spec.layers, exists, [&](uint32_t l) {
     if (!k.rotated_layers.empty()) return spec.rotation_in(l) == rotation::none;
     return l >= full && (every == 0 || (l + 1) % every != 0);
   });

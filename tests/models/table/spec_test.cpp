@@ -371,6 +371,10 @@ BOOST_AUTO_TEST_CASE(each_layer_has_the_window_that_transformers_gives_it) {
   // A file of Mistral with layer_types is a Ministral, as transformers' AutoModel opens it.
   BOOST_TEST((windows("mistral", R"(, "layer_types": ["full_attention", "sliding_attention", "full_attention"])") ==
               list{0, 8, 0}));
+  // transformers reads no layer_types of Phi-3: a list may only say what is so.
+  BOOST_TEST((windows("phi3", "") == list{8, 8, 8}));
+  const std::string each = R"(, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention"])";
+  BOOST_TEST((windows("phi3", each) == list{8, 8, 8}));
   const std::string on = R"(, "use_sliding_window": true)";
   const std::string kinds = R"(, "layer_types": ["sliding_attention", "attention", "full_attention"])";
   for (const std::string type : {"qwen2", "qwen3"}) {
@@ -399,6 +403,8 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {R"({"model_type": "roberta", "pad_token_id": null})", "pad_token_id"},
       {R"({"model_type": "roberta", "pad_token_id": -1})", "pad_token_id"},
       {R"({"model_type": "roberta", "max_position_embeddings": 2})", "max_position_embeddings"},
+      {R"({"model_type": "phi3", "num_hidden_layers": 1, "sliding_window": 8, "layer_types": ["full_attention"]})",
+       "'layer_types': wanted sliding_attention in every layer"},
       {R"({"model_type": "gpt2", "n_layer": 0})", "n_layer"},
       {R"({"model_type": "gpt2", "n_layer": -1})", "n_layer"},
       {R"({"model_type": "gpt2", "n_layer": 1.5})", "n_layer"},

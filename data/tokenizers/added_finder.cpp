@@ -36,6 +36,7 @@ added_finder::added_finder(std::vector<added_word> words) : words_(std::move(wor
     ++begins_at_[first(w) + size_t{1}];
     longest_ = std::max(longest_, w.text.size());
     takes_left_ = takes_left_ || w.takes_left;
+    begins_with_blank_ = begins_with_blank_ || is_of(white_space(), w.text, 0);
   }
   for (size_t byte = 1; byte < begins_at_.size(); ++byte) begins_at_[byte] += begins_at_[byte - 1];
   for (const auto& w : words_)
@@ -78,17 +79,24 @@ std::vector<added_finder::place> added_finder::find(std::string_view text, bool 
       at = end;
       continue;
     }
-    const size_t begin = word->takes_left ? blanks_before(text, at, taken) : std::max(at, taken);
-    const size_t last = word->takes_right ? blanks_after(text, end) : end;
+    size_t begin = word->takes_left ? blanks_before(text, at, taken) : at;
+    // A word that begins with a blank is found in the blanks that the word before it has taken, too.
+    if (begin < taken) out.back().end = taken = begin = std::max(begin, out.back().begin);
+    const size_t last = std::max(begin, word->takes_right ? blanks_after(text, end) : end);
     if (!is_end && last == text.size()) {  // more blanks may follow
       known = at;
       break;
     }
     out.push_back({begin, last, word->id});
     taken = last;
-    at = std::max(end, last);
+    at = end;
   }
   if (is_end) return out;
+  if (known < taken && begins_with_blank_) {  // a word may begin in the blanks that the last one has taken
+    known = out.back().begin;
+    out.pop_back();
+    taken = out.empty() ? 0 : out.back().end;
+  }
   known = core::utf8_whole(text.substr(0, known));
   if (takes_left_ && known > taken) known = blanks_before(text, known, taken);
   known = std::max(known, taken);

@@ -43,7 +43,7 @@ class added_finder {
   std::vector<added_word> words_;        ///< by their first byte, the longest first
   std::array<size_t, 257> begins_at_{};  ///< [byte]: index of the first word that begins with this byte or a later one
   size_t longest_ = 0;                   ///< size of the longest word
-  bool takes_left_ = false, may_divide_texts_ = true;
+  bool takes_left_ = false, begins_with_blank_ = false, may_divide_texts_ = true;
 };
 
 }  // namespace troupe::data

@@ -260,6 +260,13 @@ bool normalizer::acts_at_begin() const {
       steps_, [](const step& s) { return s.is == step_kind::prepend || (s.is == step_kind::strip && s.strips_begin); });
 }
 
+bool normalizer::removes() const {
+  return std::ranges::any_of(steps_, [](const step& s) {
+    return s.is == step_kind::remove_marks || s.is == step_kind::remove_nonspacing_marks || s.is == step_kind::clean ||
+           (s.is == step_kind::strip && s.strips_begin) || (s.is == step_kind::replace && s.text.empty());
+  });
+}
+
 bool normalizer::divides(std::string_view text, size_t at) const {
   const std::string_view after = text.substr(at);
   if (!std::ranges::all_of(steps_, is_local)) {

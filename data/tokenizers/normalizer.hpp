@@ -36,6 +36,9 @@ class normalizer {
   [[nodiscard]] bool is_nothing() const;
   /// True if a step does something else at the beginning of a text than within it.
   [[nodiscard]] bool acts_at_begin() const;
+  /// True if a step removes characters. Precompiled, which replaces some by nothing, is not counted: the package gives
+  /// the next character their place.
+  [[nodiscard]] bool removes() const;
   /// True if text before byte `at` (above 0, below the size) of `text` and text from it on are normalized separately,
   /// whatever else the text has. False where this is not certain.
   [[nodiscard]] bool divides(std::string_view text, size_t at) const;

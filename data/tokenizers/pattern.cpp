@@ -59,6 +59,12 @@ bool is_ligature(uint32_t first, uint32_t second) {
   return false;
 }
 
+/// Returns what `\w` means in brackets: Oniguruma then leaves out the fractions and raised digits of Latin-1.
+character_set word_characters_in_set() {
+  const character_set raised({{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}});
+  return oniguruma_word_characters().others().with(raised).others();
+}
+
 /// Reads a pattern from its beginning to its end.
 class pattern_parser {
  public:
@@ -297,6 +303,8 @@ class pattern_parser {
     }
     const bool is_whole = is_braced ? take('}') && digits > 0 : digits == most_digits;
     if (!is_whole || value >= character_count) return refused("a number of a character");
+    // Oniguruma takes `\xC3` for a byte, of which several make a character.
+    if (!is_braced && most_digits == 2 && value >= 0x80) return refused("a byte beyond ASCII");
     return letter(value, ignores_case);
   }
 
@@ -345,6 +353,10 @@ class pattern_parser {
   }
 
   core::result<character_set> sign_in_set(bool ignores_case) {
+    if (is('\\') && (is('w', 1) || is('W', 1))) {
+      at_ += 2;
+      return signs_[at_ - 1] == 'w' ? word_characters_in_set() : word_characters_in_set().others();
+    }
     if (take('\\')) return escaped(ignores_case);
     TROUPE_ASSIGN(auto set, letter(signs_[at_], ignores_case));
     ++at_;

@@ -236,7 +236,7 @@ class pipeline_tokenizer final : public tokenizer {
       for (const auto& word : words_) {
         item one{.place = at + word.place_of(0), .word = word};
         // Text that a step has added has the place of the next character; the first word of several has it.
-        one.may_divide = word.cut_by && parts_.cutter.may_divide_after(*word.cut_by) &&
+        one.may_divide = word.cut_by && !word.begins_in_match && parts_.cutter.may_divide_after(*word.cut_by) &&
                          (items_.empty() || items_.back().place < one.place);
         items_.push_back(one);
       }
@@ -314,6 +314,11 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
   auto cutter = text_cutter::make(json_value_of(keys, "pre_tokenizer"), !parts.changes.is_nothing());
   if (!cutter) return fail(cutter.error().in(at("pre_tokenizer")));
   parts.cutter = std::move(*cutter);
+  // The package asks whether the first character of the text is left, not whether the word is the first one.
+  if (parts.cutter.adds_to_document() && parts.changes.removes())
+    return core::refused(at("pre_tokenizer") +
+                         ": Metaspace: prepend_scheme: first after a normalizer that removes characters is not "
+                         "supported");
   auto model = read_word_model(json_value_of(keys, "model"), parts.cutter.is_byte_level());
   if (!model) return fail(model.error().in(at("model")));
   parts.model = std::move(model->model);

@@ -20,14 +20,18 @@ using json = nlohmann::json;
 struct cut_element {
   size_t begin = 0, end = 0;
   bool is_match = false;
+  bool has_match = false;  ///< true: a match of several characters lies in it
 };
 
 /// Returns a part of a word, which the step `number` has cut unless the word begins with it.
-cut_word part_of(const cut_word& word, size_t begin, size_t end, uint32_t number) {
-  return {.text = word.text.substr(begin, end - begin),
+cut_word part_of(const cut_word& word, const cut_element& part, uint32_t number) {
+  const size_t begin = part.begin;
+  return {.text = word.text.substr(begin, part.end - begin),
           .place = begin < word.text.size() ? word.place_of(begin) : word.place,
           .places = word.places == nullptr ? nullptr : word.places + begin,
-          .cut_by = begin == 0 ? word.cut_by : std::optional(number)};
+          .cut_by = begin == 0 ? word.cut_by : std::optional(number),
+          .begins_in_match = begin == 0 ? word.begins_in_match : word.has_match,
+          .has_match = word.has_match || part.has_match};
 }
 
 }  // namespace
@@ -167,6 +171,10 @@ core::result<void> text_cutter::add(const json& keys, uint32_t depth, bool norma
   return core::refused(fmt::format("the type '{}' is not supported", core::shown(type)));
 }
 
+bool text_cutter::adds_to_document() const {
+  return std::ranges::any_of(steps_, [](const step& s) { return s.adds_to_document; });
+}
+
 bool text_cutter::may_divide_words() const {
   return (!adder_ || *adder_ == 0) &&
          std::ranges::all_of(steps_, [](const step& s) { return !s.pattern || s.pattern->matches_one_character(); });
@@ -207,7 +215,8 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
   // Text from `limit` on may be a part of a match that begins there, and is nothing that later steps may look at.
   size_t known = 0, limit = text.size();
   const auto add_element = [&](size_t begin, size_t end, bool is_match) {
-    if (begin < end) elements.push_back({begin, end, is_match != by.is_inverted});
+    const bool has_match = is_match && !by.pattern->matches_one_character();
+    if (begin < end) elements.push_back({begin, end, is_match != by.is_inverted, has_match});
   };
   for (;;) {
     TROUPE_ASSIGN(const auto next, by.pattern->find(text, known, word.is_open));
@@ -217,16 +226,18 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
     add_element(next.begin, next.end, true);
     known = next.end;
   }
-  if (!word.is_open) add_element(known, text.size(), false);
   const bool joins = by.matches != behaviour::removed && by.matches != behaviour::isolated;
+  // Text up to `limit` is no match, whatever follows; of an open word it may go on.
+  if (!word.is_open || joins) add_element(known, limit, false);
   std::vector<cut_element> words;  // is_match: the word is removed
   bool before = false;             // whether the element before is a match
   const auto join = [&](const cut_element& e, bool joined) {
     if (joined && !words.empty()) {
       words.back().begin = std::min(words.back().begin, e.begin);
       words.back().end = std::max(words.back().end, e.end);
+      words.back().has_match = words.back().has_match || e.has_match;
     } else {
-      words.push_back({e.begin, e.end, false});
+      words.push_back({e.begin, e.end, false, e.has_match});
     }
     before = e.is_match;
   };
@@ -248,16 +259,17 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
       std::ranges::reverse(words);
       break;
   }
-  size_t open_begin = known;
-  if (word.is_open && joins) {
+  // Text that is no match is removed by an inverted step that removes.
+  cut_element open{.begin = by.matches == behaviour::removed && by.is_inverted ? limit : known, .end = limit};
+  if (word.is_open && joins && !words.empty()) {
     // The last word may be joined with what follows it.
-    open_begin = words.empty() ? 0 : words.back().begin;
-    if (!words.empty()) words.pop_back();
+    open = words.back();
+    words.pop_back();
   }
   for (const auto& w : words)
-    if (!w.is_match) out.push_back(part_of(word, w.begin, w.end, number));
-  if (!word.is_open || open_begin >= limit) return {};
-  out.push_back(part_of(word, open_begin, limit, number));
+    if (!w.is_match) out.push_back(part_of(word, w, number));
+  if (!word.is_open || open.begin >= open.end) return {};
+  out.push_back(part_of(word, open, number));
   out.back().is_open = true;
   return {};
 }

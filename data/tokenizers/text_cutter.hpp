@@ -22,7 +22,9 @@ struct cut_word {
   const size_t* places = nullptr;  ///< [byte of the word]: that place; null: bytes follow one another in the text, too
   /// Number of the step that cut before the word; nullopt: the text begins with the word.
   std::optional<uint32_t> cut_by{};
-  bool is_open = false;  ///< true: the word may go on in text that is not seen yet, or be cut otherwise
+  bool begins_in_match = false;  ///< true: an earlier step than `cut_by` has one match on both sides of that place
+  bool has_match = false;        ///< true: a match of several characters lies in the word
+  bool is_open = false;          ///< true: the word may go on in text that is not seen yet, or be cut otherwise
 
   [[nodiscard]] size_t place_of(size_t byte) const { return places == nullptr ? place + byte : places[byte]; }
 };
@@ -50,6 +52,8 @@ class text_cutter {
   [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
   /// True if a step puts a space or its sign before a text.
   [[nodiscard]] bool adds_space() const { return adder_.has_value(); }
+  /// True if a step puts its sign before the first word of a document alone.
+  [[nodiscard]] bool adds_to_document() const;
   /// True if a text may be divided before a word that this step cut: the next part is then cut as in the whole text.
   [[nodiscard]] bool may_divide_after(uint32_t step) const { return !adder_ || *adder_ == 0 || step < *adder_; }
   /// True if an open word may be divided anywhere: no step looks at more than one character.

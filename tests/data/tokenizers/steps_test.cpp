@@ -93,6 +93,51 @@ BOOST_AUTO_TEST_CASE(texts_in_parts_have_the_tokens_of_the_whole_text_for_all_ki
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_part_ends_at_no_place_that_an_earlier_step_would_cut_otherwise) {
+  const std::vector<std::string> pieces{"a", "Be", "1", "23", ",", "..", " ", "   ", "\n", "\u00e9"};
+  const scratch_folder at;
+  std::mt19937_64 random(21);
+  for (const char* steps :
+       {R"({"type": "Digits"},
+            {"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Isolated", "invert": true})",
+        R"({"type": "Punctuation", "behavior": "MergedWithPrevious"}, {"type": "WhitespaceSplit"})",
+        R"({"type": "Split", "pattern": {"Regex": "[A-Z][a-z]"}, "behavior": "MergedWithNext", "invert": true},
+            {"type": "WhitespaceSplit"})",
+        R"({"type": "Split", "pattern": {"Regex": "\\d{2}"}, "behavior": "Removed", "invert": true},
+            {"type": "Digits"})",
+        R"({"type": "Split", "pattern": {"Regex": "[a-z]+\\d"}, "behavior": "Isolated", "invert": false},
+            {"type": "Split", "pattern": {"Regex": "\\d"}, "behavior": "MergedWithNext", "invert": false})"}) {
+    auto file = with_key("llama", "/normalizer", "null");
+    file["pre_tokenizer"] = {{"type", "Sequence"},
+                             {"pretokenizers", nlohmann::json::parse("[" + std::string(steps) + "]")}};
+    const auto t = std::move(*check_ok(data::open_tokenizer(at.write("tokenizer.json", file.dump()))));
+    for (int i = 0; i < 200; ++i) {
+      std::string text;
+      for (uint64_t n = 1 + random() % 30; n > 0; --n) text += pieces[random() % pieces.size()];
+      const auto first_bytes = 1 + random() % 30;
+      BOOST_REQUIRE_MESSAGE(in_pieces(*t, text, first_bytes) == encoded(*t, text),
+                            steps << ", " << first_bytes << " bytes: " << text);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_added_word_is_found_in_the_blanks_that_another_one_takes) {
+  const scratch_folder at;
+  auto file = with_key("llama", "/normalizer", "null");
+  const auto number = [](const nlohmann::json& keys) { return keys["id"].get<uint32_t>(); };
+  uint32_t next = 0;
+  for (const auto& [word, id] : file["model"]["vocab"].items()) next = std::max(next, id.get<uint32_t>() + 1);
+  for (const auto& added : file["added_tokens"]) next = std::max(next, number(added) + 1);
+  for (const char* text : {"<right>", " sp"})
+    file["added_tokens"].push_back({{"id", next++}, {"content", text}, {"single_word", false}, {"lstrip", false},
+                                    {"rstrip", text[0] == '<'}, {"normalized", false}, {"special", false}});
+  const auto t = std::move(*check_ok(data::open_tokenizer(at.write("tokenizer.json", file.dump()))));
+  const auto found = encoded(*t, "<right>   sp<right> sp");
+  BOOST_TEST((found == std::vector<uint32_t>{next - 2, next - 1, next - 2, next - 1}));
+  for (uint64_t first_bytes = 1; first_bytes < 24; ++first_bytes)
+    BOOST_TEST((in_pieces(*t, "<right>   sp<right> sp", first_bytes) == found), first_bytes);
+}
+
 BOOST_AUTO_TEST_CASE(a_long_document_is_encoded_in_parts_by_steps_too) {
   // Without a pre-tokenizer a whole document is one word; it is divided where no merge reaches across.
   for_steps([&](data::tokenizer& t, const std::string& name, const nlohmann::json&) {
@@ -147,6 +192,9 @@ BOOST_AUTO_TEST_CASE(possessive_and_atomic_forms_and_repeats_are_those_of_onigur
   BOOST_TEST((words("\\w+(?=!)|\\w", "ab!cd") == texts{"ab", "c", "d"}));
   BOOST_TEST((words("[^(a[bc])]+", "xaybz(") == texts{"x", "y", "z"}));
   BOOST_TEST((words("(?i:'s)", "'S'\u017f's") == texts{"'S", "'\u017f", "'s"}));
+  BOOST_TEST((words("\\w", "a\u00bd.") == texts{"a", "\u00bd"}));
+  BOOST_TEST((words("[\\w]", "a\u00bd.") == texts{"a"}));  // in brackets a fraction of Latin-1 is none
+  BOOST_TEST((words("[^\\w\\s]", "a\u00b2 .") == texts{"\u00b2", "."}));
   BOOST_TEST((words("a|ab|abc", "abc") == texts{"a"}));  // the first alternative, not the longest one
 }
 
@@ -165,6 +213,7 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_is_not_understood_is_refused_with_its_place)
            {"(a", "a group without an end"},
            {"[a", "a set without an end"},
            {"a{2,1}", "{ at character 1"},
+           {"\\xc3\\xa9", "a byte beyond ASCII at character 4"},
            {"(?i:\u00e9)", "ignoring case beyond ASCII"},
            {"(?i:ss)", "two letters that are one ligature"},
            {"a************", "more than 10 quantifiers in a row"},
@@ -198,6 +247,9 @@ BOOST_AUTO_TEST_CASE(steps_and_keys_that_are_not_known_are_refused_by_their_name
   refused(with_key("bert", "/post_processor", R"({"type": "Other"})"),
           "post_processor: the type 'Other' is not supported");
   refused(with_key("bert", "/other", "1"), "the key 'other' is not known");
+  auto stripping = with_key("bert", "/normalizer", R"({"type": "Strip", "strip_left": true, "strip_right": false})");
+  stripping["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
+  refused(stripping, "pre_tokenizer: Metaspace: prepend_scheme: first after a normalizer that removes characters");
   at.write("tokenizer_config.json", R"({"add_prefix_space": true})");
   check_no_tokenizer(at.write("tokenizer.json", made_steps()["made"]["deepseek"]["file"].dump()),
                      "tokenizer_config.json': add_prefix_space: wanted false, as in the tokenizer.json next to it");

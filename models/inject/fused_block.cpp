@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/inject/block_parts.hpp"
+#include "models/inject/layer_functions.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/functions.hpp"
 #include "models/layers/rotary.hpp"
@@ -40,7 +41,9 @@ class read_weights {
  public:
   weight add(const at::Tensor& t) {
     all_.push_back(t);
-    return {static_cast<uint32_t>(all_.size() - 1), t.detach(), "of a host's block", t.requires_grad()};
+    // The kernels of norms and biases read consecutive elements; products take any strides.
+    const at::Tensor read = t.dim() == 1 ? t.detach().contiguous() : t.detach();
+    return {static_cast<uint32_t>(all_.size() - 1), read, "of a host's block", t.requires_grad()};
   }
   row_norm norm(const host_norm& n) {
     row_norm out{add(n.layer != nullptr ? n.layer->weight : n.scale), std::nullopt, {n.epsilon}};
@@ -140,6 +143,9 @@ class fused_block {  ///< computes a block's forward; copies share the host's la
   explicit fused_block(block_parts parts) : parts_(std::move(parts)) {}
 
   at::Tensor operator()(const at::Tensor& given) {
+    TORCH_CHECK(!under_autocast(given),
+                "a fused block of Troupe's computes in the type of its weights, without autocast; convert the model, "
+                "or revert the injection");
     const at::Tensor x = given.contiguous();
     read_weights weights;
     std::optional<read_half> attention, mlp;

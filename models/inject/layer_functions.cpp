@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/embedding_dense_backward.h>
@@ -9,6 +10,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/normalization.h>
 
@@ -34,6 +36,13 @@ at::Tensor wide_numbers(const at::Tensor& like, int64_t count) {
   return at::empty({count}, like.options().dtype(sum_dtype(like.scalar_type())));
 }
 
+/// Throws if the backward of `layer` runs with create_graph: the kernels' gradients have no history, so a gradient of
+/// gradients would lack their part.
+void check_first_gradient(const char* layer) {
+  TORCH_CHECK(!at::GradMode::is_enabled(), layer,
+              " of Troupe's has no gradient of gradients; revert the injection for create_graph");
+}
+
 struct norm_function : torch::autograd::Function<norm_function> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& given,
                             const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
@@ -47,6 +56,7 @@ struct norm_function : torch::autograd::Function<norm_function> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
+    check_first_gradient("a layer norm");
     const auto kept = context->get_saved_variables();
     const at::Tensor &x = kept[0], &weight = kept[1], dy = gradients.front().contiguous(), dx = at::empty_like(x);
     const at::Tensor dw = wide_numbers(x, x.size(-1)), db = wide_numbers(x, x.size(-1));
@@ -66,6 +76,7 @@ struct embedding_function : torch::autograd::Function<embedding_function> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
+    check_first_gradient("an embedding");
     const at::Tensor ids = context->get_saved_variables().front().to(at::kLong).reshape({-1}).contiguous();
     const int64_t vocabulary = context->saved_data["rows"].toInt();
     const at::Tensor& dy = gradients.front();
@@ -97,6 +108,7 @@ struct mean_loss_function : torch::autograd::Function<mean_loss_function> {
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
+    check_first_gradient("a cross-entropy");
     const auto kept = context->get_saved_variables();
     const at::Tensor &targets = kept[1], &log_sums = kept[2];
     // A copy, because the scores are the host's and the kernel overwrites its argument.
@@ -110,6 +122,11 @@ struct mean_loss_function : torch::autograd::Function<mean_loss_function> {
 };
 
 }  // namespace
+
+bool under_autocast(const at::Tensor& x) {
+  const auto key = x.is_cpu() ? c10::DispatchKey::AutocastCPU : c10::DispatchKey::AutocastCUDA;
+  return !c10::impl::tls_is_dispatch_key_excluded(key);
+}
 
 at::Tensor own_layer_norm(const nn::Module& module, const at::Tensor& x) {
   const auto& norm = dynamic_cast<const nn::LayerNormImpl&>(module);
@@ -127,7 +144,8 @@ at::Tensor own_embedding(const at::Tensor& weight, const at::Tensor& ids) {
 
 at::Tensor own_cross_entropy(const at::Tensor& scores, const at::Tensor& targets, int64_t ignore_index) {
   const bool is_plain = scores.dim() == 2 && targets.dim() == 1 && scores.size(0) == targets.size(0) &&
-                        scores.numel() > 0 && targets.scalar_type() == at::kLong;
+                        scores.numel() > 0 && targets.scalar_type() == at::kLong &&
+                        !under_autocast(scores);
   const auto is_outside = [&] {
     return targets.lt(0).logical_or(targets.ge(scores.size(1))).logical_or(targets.eq(ignore_index)).any().is_nonzero();
   };

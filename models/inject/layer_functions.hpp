@@ -1,5 +1,6 @@
 // Single layers of a host's computed by Troupe's kernels: layer norm, embedding and mean cross-entropy, as autograd
-// functions of tensors. Owns no weights and no modules; own_layers.hpp puts these functions in their place.
+// functions of tensors. A backward with create_graph throws c10::Error. Owns no weights and no modules; own_layers.hpp
+// puts these functions in their place.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +22,10 @@ at::Tensor own_layer_norm(const torch::nn::Module& norm, const at::Tensor& x);
 at::Tensor own_embedding(const at::Tensor& weight, const at::Tensor& ids);
 
 /// Returns the mean cross-entropy of `scores` (N, V) against `targets` (N), int64. Backward keeps the scores and one
-/// number per row. If a target is `ignore_index`, torch computes the loss.
+/// number per row. If a target is `ignore_index`, and under autocast, torch computes the loss.
 at::Tensor own_cross_entropy(const at::Tensor& scores, const at::Tensor& targets, int64_t ignore_index);
+
+/// True if torch's autocast is on for the device of `x`.
+bool under_autocast(const at::Tensor& x);
 
 }  // namespace troupe::models

@@ -20,15 +20,16 @@ core::result<void> check_splits(const char* name, int64_t splits, int64_t most) 
   return core::refused(fmt::format("tiled linear layer: {}: wanted 1 to {}, got {}", name, most, splits));
 }
 
-/// Makes a Linear whose parameters are `weight` and `bias` (undefined: none).
-std::shared_ptr<nn::LinearImpl> linear_of(const at::Tensor& weight, const at::Tensor& bias, bool trains) {
+/// Makes a Linear whose parameters are `weight` and `bias` (undefined: none), frozen where those of `like` are.
+std::shared_ptr<nn::LinearImpl> linear_of(const at::Tensor& weight, const at::Tensor& bias,
+                                          const nn::LinearImpl& like) {
   const auto out = std::make_shared<nn::LinearImpl>(nn::LinearOptions(1, 1).bias(bias.defined()));
   out->options = nn::LinearOptions(weight.size(1), weight.size(0)).bias(bias.defined());
   out->weight.set_data(weight);
-  out->weight.requires_grad_(trains);
+  out->weight.requires_grad_(like.weight.requires_grad());
   if (!bias.defined()) return out;
   out->bias.set_data(bias);
-  out->bias.requires_grad_(trains);
+  out->bias.requires_grad_(like.bias.requires_grad());
   return out;
 }
 
@@ -82,7 +83,7 @@ core::result<std::shared_ptr<tiled_linear>> tiled_linear::make(const std::shared
       const bool has_bias = of->bias.defined() && i + 2 == made->in_edges_.size();
       const at::Tensor bias = has_bias ? of->bias.detach().narrow(0, first_out, outs) : at::Tensor();
       made->tiles_.back().push_back(linear_of(of->weight.detach().narrow(0, first_out, outs).narrow(1, first_in, ins),
-                                              bias, of->weight.requires_grad()));
+                                              bias, *of));
       row->push_back(made->tiles_.back().back());
     }
     rows->push_back(row.ptr());

@@ -76,6 +76,14 @@ BOOST_AUTO_TEST_CASE(tiles_share_the_layers_memory_and_have_deepspeeds_names) {
   BOOST_TEST(at::equal(whole->weight, other->weight));
 }
 
+BOOST_AUTO_TEST_CASE(tiles_are_frozen_where_the_layer_is) {
+  const nn::Linear whole(10, 14);
+  whole->bias.requires_grad_(false);
+  const auto tiled = check_ok(models::tiled_linear::make(whole.ptr(), {.in_splits = 2}));
+  BOOST_TEST((*tiled)->tile(0, 1)->weight.requires_grad());
+  BOOST_TEST(!(*tiled)->tile(0, 1)->bias.requires_grad());
+}
+
 BOOST_AUTO_TEST_CASE(split_inputs_and_outputs_stay_apart_and_wrong_grids_are_refused) {
   const nn::Linear whole(10, 14);
   const tiling apart{3, 2, true, false};

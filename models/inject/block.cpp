@@ -88,8 +88,7 @@ class part_finder {
   /// Returns the first path of the row that the module lacks.
   [[nodiscard]] std::string lacking() const {
     for (const role_path& p : policy_.paths)
-      if (p.role != layer_role::embedding && p.role != layer_role::head && !has(p.role))
-        return fmt::format("it has no '{}' ({})", p.path, name_of(p.role));
+      if (!has(p.role)) return fmt::format("it has no '{}' ({})", p.path, name_of(p.role));
     return "";
   }
 

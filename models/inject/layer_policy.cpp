@@ -30,8 +30,7 @@ std::vector<layer_policy> rows_of_encoders() {
                 {attention_norm, "attention.output.LayerNorm"},
                 {up, "intermediate.dense"},
                 {down, "output.dense"},
-                {mlp_norm, "output.LayerNorm"},
-                {embedding, "embeddings.word_embeddings"}},
+                {mlp_norm, "output.LayerNorm"}},
       .order = norm_order::after,
       .act = mlp_activation::gelu_exact,
       .causal = false};
@@ -45,8 +44,7 @@ std::vector<layer_policy> rows_of_encoders() {
                                 {attention_norm, "sa_layer_norm"},
                                 {up, "ffn.lin1"},
                                 {down, "ffn.lin2"},
-                                {mlp_norm, "output_layer_norm"},
-                                {embedding, "embeddings.word_embeddings"}},
+                                {mlp_norm, "output_layer_norm"}},
                       .order = norm_order::after,
                       .act = mlp_activation::gelu_exact,
                       .causal = false};
@@ -76,12 +74,10 @@ std::vector<layer_policy> rows_of_gpts() {
                               {output, "attn.c_proj"},
                               {mlp_norm, "ln_2"},
                               {up, "mlp.c_fc"},
-                              {down, "mlp.c_proj"},
-                              {embedding, "wte"},
-                              {head, "lm_head"}}};
+                              {down, "mlp.c_proj"}}};
   layer_policy neo{.name = "HFGPTNEOLayerPolicy",
                    .classes = {"GPTNeoBlock"},
-                   .families = {"gpt_neo"},
+                   .families = {"gpt_neo", "gpt-neo"},
                    .paths = {{attention_norm, "ln_1"},
                              {query, "attn.attention.q_proj"},
                              {key, "attn.attention.k_proj"},
@@ -89,35 +85,29 @@ std::vector<layer_policy> rows_of_gpts() {
                              {output, "attn.attention.out_proj"},
                              {mlp_norm, "ln_2"},
                              {up, "mlp.c_fc"},
-                             {down, "mlp.c_proj"},
-                             {embedding, "wte"},
-                             {head, "lm_head"}},
+                             {down, "mlp.c_proj"}},
                    .stays = "it does not scale its scores, and every second layer sees 256 tokens"};
   layer_policy gptj{.name = "HFGPTJLayerPolicy",
                     .classes = {"GPTJBlock"},
-                    .families = {"gptj"},
+                    .families = {"gptj", "gpt-j"},
                     .paths = {{attention_norm, "ln_1"},
                               {query, "attn.q_proj"},
                               {key, "attn.k_proj"},
                               {value, "attn.v_proj"},
                               {output, "attn.out_proj"},
                               {up, "mlp.fc_in"},
-                              {down, "mlp.fc_out"},
-                              {embedding, "wte"},
-                              {head, "lm_head"}},
+                              {down, "mlp.fc_out"}},
                     .order = norm_order::parallel,
                     .stays = turns_neighbours};
   layer_policy neox{.name = "GPTNEOXLayerPolicy",
                     .classes = {"GPTNeoXLayer"},
-                    .families = {"gpt_neox"},
+                    .families = {"gpt_neox", "gpt-neox"},
                     .paths = {{attention_norm, "input_layernorm"},
                               {packed_qkv, "attention.query_key_value"},
                               {output, "attention.dense"},
                               {mlp_norm, "post_attention_layernorm"},
                               {up, "mlp.dense_h_to_4h"},
-                              {down, "mlp.dense_4h_to_h"},
-                              {embedding, "embed_in"},
-                              {head, "embed_out"}},
+                              {down, "mlp.dense_4h_to_h"}},
                     .order = norm_order::parallel,
                     .packing = qkv_packing::by_head,
                     .act = mlp_activation::gelu_exact,
@@ -132,8 +122,7 @@ std::vector<layer_policy> rows_of_gpts() {
                                   {output, "attention.dense"},
                                   {mlp_norm, "post_attention_layernorm"},
                                   {up, "mlp.dense_h_to_4h"},
-                                  {down, "mlp.dense_4h_to_h"},
-                                  {embedding, "word_embeddings"}},
+                                  {down, "mlp.dense_4h_to_h"}},
                         .packing = qkv_packing::by_head};
   layer_policy megatron_moe{
       .name = "MegatronMoELayerPolicy", .classes = {"ParallelTransformerLayer"}, .refused = has_experts};
@@ -147,9 +136,7 @@ std::vector<layer_policy> rows_of_gpts() {
                              {output, "self_attn.out_proj"},
                              {mlp_norm, "final_layer_norm"},
                              {up, "fc1"},
-                             {down, "fc2"},
-                             {embedding, "embed_tokens"},
-                             {head, "lm_head"}},
+                             {down, "fc2"}},
                    .act = mlp_activation::relu};
   layer_policy bloom{.name = "BLOOMLayerPolicy",
                      .classes = {"BloomBlock"},
@@ -159,9 +146,7 @@ std::vector<layer_policy> rows_of_gpts() {
                                {output, "self_attention.dense"},
                                {mlp_norm, "post_attention_layernorm"},
                                {up, "mlp.dense_h_to_4h"},
-                               {down, "mlp.dense_4h_to_h"},
-                               {embedding, "word_embeddings"},
-                               {head, "lm_head"}},
+                               {down, "mlp.dense_4h_to_h"}},
                      .packing = qkv_packing::by_head,
                      .stays = "it adds a slope per head to its scores (ALiBi)"};
   return {std::move(gpt2),     std::move(neo),          std::move(gptj), std::move(neox),
@@ -182,9 +167,7 @@ layer_policy like_llama(std::string name, std::vector<std::string> classes, std:
                     {mlp_norm, "post_attention_layernorm"},
                     {gate, "mlp.gate_proj"},
                     {up, "mlp.up_proj"},
-                    {down, "mlp.down_proj"},
-                    {embedding, "embed_tokens"},
-                    {head, "lm_head"}},
+                    {down, "mlp.down_proj"}},
           .norm = norm_kind::rms,
           .act = mlp_activation::silu,
           .rotates = true};
@@ -202,9 +185,7 @@ std::vector<layer_policy> rows_of_llamas() {
                               {mlp_norm, "ffn_norm"},
                               {gate, "feed_forward.w1"},
                               {up, "feed_forward.w3"},
-                              {down, "feed_forward.w2"},
-                              {embedding, "tok_embeddings"},
-                              {head, "output"}},
+                              {down, "feed_forward.w2"}},
                     .norm = norm_kind::rms,
                     .act = mlp_activation::silu,
                     .stays = turns_neighbours};
@@ -225,25 +206,26 @@ std::vector<layer_policy> rows_of_llamas() {
                               {mlp_norm, "ln_2"},
                               {gate, "mlp.w2"},
                               {up, "mlp.w1"},
-                              {down, "mlp.c_proj"},
-                              {embedding, "wte"},
-                              {head, "lm_head"}},
+                              {down, "mlp.c_proj"}},
                     .norm = norm_kind::rms,
                     .act = mlp_activation::silu,
-                    .rotates = true};
+                    .rotates = true,
+                    .epsilon = 1e-6};
+  layer_policy qwen2 = like_llama("Qwen2Policy", {"Qwen2DecoderLayer"}, {"qwen2", "qwen2.5"});
+  qwen2.epsilon = 1e-6;
   layer_policy qwen3 = like_llama("Qwen3Policy", {"Qwen3DecoderLayer"}, {"qwen3"});
   qwen3.stays = "it has a norm for each head of queries and keys";
   layer_policy gemma = like_llama("GemmaPolicy", {"GemmaDecoderLayer"}, {"gemma"});
   gemma.norm = norm_kind::rms_plus_one;
   gemma.act = mlp_activation::gelu_tanh;
   gemma.stays = "its norms multiply by 1 + w";
-  return {like_llama("LLAMALayerPolicy", {"LlamaDecoderLayer"}, {"llama", "codellama", "yi"}),
+  return {like_llama("LLAMALayerPolicy", {"LlamaDecoderLayer"}, {"llama", "llama2", "codellama", "yi"}),
           std::move(meta),
           like_llama("InternLMLayerPolicy", {"InternLMDecoderLayer"}, {"internlm"}),
           like_llama("MistralPolicy", {"MistralDecoderLayer"}, {"mistral"}),
           std::move(mixtral),
           std::move(qwen),
-          like_llama("Qwen2Policy", {"Qwen2DecoderLayer"}, {"qwen2", "qwen2.5"}),
+          std::move(qwen2),
           std::move(moe),
           std::move(qwen3),
           std::move(gemma)};
@@ -260,16 +242,13 @@ std::vector<layer_policy> rows_of_others() {
                              {value, "self_attn.v_proj"},
                              {output, "self_attn.dense"},
                              {up, "mlp.fc1"},
-                             {down, "mlp.fc2"},
-                             {embedding, "embed_tokens"},
-                             {head, "lm_head"}},
+                             {down, "mlp.fc2"}},
                    .order = norm_order::parallel,
                    .stays = turns_neighbours};
   layer_policy phi3 = like_llama("Phi3Policy", {"Phi3DecoderLayer"}, {"phi3", "phi4"});
   phi3.paths = {{attention_norm, "input_layernorm"},  {packed_qkv, "self_attn.qkv_proj"},
                 {output, "self_attn.o_proj"},         {mlp_norm, "post_attention_layernorm"},
-                {packed_gate_up, "mlp.gate_up_proj"}, {down, "mlp.down_proj"},
-                {embedding, "embed_tokens"},          {head, "lm_head"}};
+                {packed_gate_up, "mlp.gate_up_proj"}, {down, "mlp.down_proj"}};
   layer_policy falcon{.name = "FalconPolicy",
                       .classes = {"FalconDecoderLayer"},
                       .families = {"falcon"},
@@ -279,9 +258,7 @@ std::vector<layer_policy> rows_of_others() {
                                 {output, "self_attention.dense"},
                                 {mlp_norm, "ln_mlp"},
                                 {up, "mlp.dense_h_to_4h"},
-                                {down, "mlp.dense_4h_to_h"},
-                                {embedding, "word_embeddings"},
-                                {head, "lm_head"}},
+                                {down, "mlp.dense_4h_to_h"}},
                       .order = norm_order::parallel,
                       .packing = qkv_packing::other,
                       .act = mlp_activation::gelu_exact,
@@ -305,9 +282,18 @@ std::vector<layer_policy> rows_of_others() {
                     {mlp_norm, "post_attention_layernorm"},
                     {gate, "mlp.gate_proj"},
                     {up, "mlp.up_proj"},
-                    {down, "mlp.down_proj"},
-                    {embedding, "embed_tokens"},
-                    {head, "lm_head"}};
+                    {down, "mlp.down_proj"}};
+  layer_policy codegen{.name = "CodeGen",
+                       .classes = {"CodeGenBlock"},
+                       .families = {"codegen"},
+                       .paths = {{attention_norm, "ln_1"},
+                                 {packed_qkv, "attn.qkv_proj"},
+                                 {output, "attn.out_proj"},
+                                 {up, "mlp.fc_in"},
+                                 {down, "mlp.fc_out"}},
+                       .order = norm_order::parallel,
+                       .packing = qkv_packing::other,
+                       .stays = "it packs queries, values and keys in four groups"};
   layer_policy mpt{.name = "MPT",
                    .classes = {"MPTBlock", "MptBlock"},
                    .families = {"mpt"},
@@ -316,8 +302,7 @@ std::vector<layer_policy> rows_of_others() {
                              {output, "attn.out_proj"},
                              {mlp_norm, "norm_2"},
                              {up, "ffn.up_proj"},
-                             {down, "ffn.down_proj"},
-                             {embedding, "wte"}},
+                             {down, "ffn.down_proj"}},
                    .act = mlp_activation::gelu_exact,
                    .stays = "it adds a slope per head to its scores (ALiBi)"};
   layer_policy bigcode{.name = "GPTBigCode",
@@ -328,11 +313,9 @@ std::vector<layer_policy> rows_of_others() {
                                  {output, "attn.c_proj"},
                                  {mlp_norm, "ln_2"},
                                  {up, "mlp.c_fc"},
-                                 {down, "mlp.c_proj"},
-                                 {embedding, "wte"},
-                                 {head, "lm_head"}}};
-  return {std::move(phi),      std::move(phi3), std::move(falcon), std::move(chatglm),
-          std::move(baichuan), std::move(mpt),  std::move(bigcode)};
+                                 {down, "mlp.c_proj"}}};
+  return {std::move(phi),      std::move(phi3),    std::move(falcon), std::move(chatglm),
+          std::move(baichuan), std::move(codegen), std::move(mpt),    std::move(bigcode)};
 }
 
 std::vector<layer_policy> all_rows() {
@@ -376,9 +359,9 @@ std::vector<std::string> paths_with(const layer_policy& policy, const std::vecto
 }  // namespace
 
 std::string_view name_of(layer_role role) {
-  constexpr std::array<std::string_view, 14> names = {
-      "attention_norm", "query", "key",        "value",     "packed_qkv", "output", "mlp_norm", "gate", "up",
-      "packed_gate_up", "down",  "activation", "embedding", "head"};
+  constexpr std::array<std::string_view, 11> names = {
+      "attention_norm", "query", "key",           "value", "packed_qkv", "output", "mlp_norm", "gate",
+      "up",             "packed_gate_up", "down"};
   return names.at(static_cast<size_t>(role));
 }
 

@@ -26,9 +26,6 @@ enum class layer_role : uint8_t {  ///< the part of a module in its model
   up,
   packed_gate_up,  ///< gate, then up, in one linear layer
   down,            ///< last linear layer of the MLP
-  activation,
-  embedding,
-  head,
 };
 
 /// Returns "attention_norm", "query" ...
@@ -36,8 +33,8 @@ std::string_view name_of(layer_role role);
 
 struct role_path {  ///< the role of a module
   layer_role role = layer_role::query;
-  /// Path of the module below the block, such as "attn.c_attn"; for embedding and head, the end of its path in the
-  /// model. Of several paths with one role the first that exists counts.
+  /// Path of the module below the block, such as "attn.c_attn". Of several paths with one role the first that exists
+  /// counts.
   std::string path = {};
   bool operator==(const role_path&) const = default;
 };

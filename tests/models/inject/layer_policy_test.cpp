@@ -86,6 +86,9 @@ BOOST_AUTO_TEST_CASE(rows_have_deepspeeds_names_and_autotps_families) {
                              "Phi3Policy",
                              "FalconPolicy",
                              "qwen3",
+                             "codegen",
+                             "llama2",
+                             "gpt-neox",
                              "starcode",
                              "baichuan"})
     BOOST_TEST(layer_policy_named(wanted).has_value(), wanted);

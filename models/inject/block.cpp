@@ -18,13 +18,25 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Returns the activation that a module of torch's computes; nullopt if Troupe has none for it.
+/// Returns the activation that a module of torch's computes; nullopt if Troupe has none for it, or if it is another
+/// class, also one derived from torch's, whose forward may differ.
 std::optional<mlp_activation> activation_in(const nn::Module& m) {
-  if (const auto* gelu = dynamic_cast<const nn::GELUImpl*>(&m))
-    return gelu->options.approximate() == "tanh" ? mlp_activation::gelu_tanh : mlp_activation::gelu_exact;
-  if (dynamic_cast<const nn::SiLUImpl*>(&m) != nullptr) return mlp_activation::silu;
-  if (dynamic_cast<const nn::ReLUImpl*>(&m) != nullptr) return mlp_activation::relu;
+  if (typeid(m) == typeid(nn::GELUImpl))
+    return dynamic_cast<const nn::GELUImpl&>(m).options.approximate() == "tanh" ? mlp_activation::gelu_tanh
+                                                                                : mlp_activation::gelu_exact;
+  if (typeid(m) == typeid(nn::SiLUImpl)) return mlp_activation::silu;
+  if (typeid(m) == typeid(nn::ReLUImpl)) return mlp_activation::relu;
   return std::nullopt;
+}
+
+/// Returns the probability with which a module of torch's drops elements or channels; 0 if it is no dropout.
+double drop_probability(const nn::Module& m) {
+  if (const auto* d = dynamic_cast<const nn::DropoutImpl*>(&m); d != nullptr) return d->options.p();
+  if (const auto* d = dynamic_cast<const nn::Dropout2dImpl*>(&m); d != nullptr) return d->options.p();
+  if (const auto* d = dynamic_cast<const nn::Dropout3dImpl*>(&m); d != nullptr) return d->options.p();
+  if (const auto* d = dynamic_cast<const nn::AlphaDropoutImpl*>(&m); d != nullptr) return d->options.p();
+  if (const auto* d = dynamic_cast<const nn::FeatureAlphaDropoutImpl*>(&m); d != nullptr) return d->options.p();
+  return 0;
 }
 
 bool is_other_activation(const nn::Module& m) {
@@ -65,6 +77,7 @@ class part_finder {
       return out;
     }
     out.matches = true;
+    out.attends = attends_;
     out.why = policy_.stays;
     if (!out.why.empty()) return out;
     block_parts parts;
@@ -188,8 +201,8 @@ class part_finder {
   std::string find_activation(mlp_activation& act) {
     std::optional<mlp_activation> found;
     for (const auto& [path, module] : below_) {
-      if (const auto* d = dynamic_cast<const nn::DropoutImpl*>(module.get()); d != nullptr && d->options.p() > 0)
-        return fmt::format("'{}' drops with probability {}, whose random numbers would differ", path, d->options.p());
+      if (const double p = drop_probability(*module); p > 0)
+        return fmt::format("'{}' drops with probability {}, whose random numbers would differ", path, p);
       if (is_other_activation(*module)) return fmt::format("Troupe has no activation as '{}'", path);
       const auto here = activation_in(*module);
       if (here && found && *here != *found) return "it has several activations";

@@ -26,6 +26,7 @@ using tensor_function = std::function<at::Tensor(const at::Tensor&)>;
 struct found_block {        ///< what a policy's row finds in a module
   size_t roles = 0;         ///< number of the row's roles that the module has
   bool matches = false;     ///< true if the module has attention, an MLP or both, and no other weights
+  bool attends = false;     ///< true if it has attention
   tensor_function forward;  ///< computes the module; empty: it cannot be computed, see `why`
   std::string why;          ///< reason why a module that matches is not computed; else what it lacks
 };

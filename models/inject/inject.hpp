@@ -26,14 +26,16 @@ namespace troupe::models {
 /// host's: the same tensors, read at each forward, with gradients in the same places.
 ///
 /// `probe` computes the host's model forward on one small batch, of the same number of tokens as later ones, and
-/// returns the loss or the output. It is called with the host's modules, once more while inputs are recorded, and with
-/// Troupe's; its generator of random numbers starts from the same state each time, buffers are as before afterwards,
-/// and gradients of parameters are not touched. Each replaced module is computed forward and backward both ways, on its
-/// input in the probe.
+/// returns the loss or the output. It has to call each module that is replaced, attention with at least two tokens a
+/// sample. It is called with the host's modules, once more while inputs are recorded, and with Troupe's; generators of
+/// random numbers start from the same states each time, buffers are as before afterwards, and gradients of parameters
+/// are not touched. Each replaced module is computed forward and backward both ways, in training mode, on its input in
+/// the probe and on a hundredth of it; parameters that are all 0 have random values meanwhile.
 ///
-/// Errors (bad_input), after which the host's modules are back: a refused policy; one whose blocks no module matches,
-/// with the nearest module and policy; a probe that throws, or modules not in fp32 or fp64; a module that differs by
-/// more than 1e-5 of the largest value (comparison.hpp), the first in the order of the forward.
+/// Errors (bad_input), after which the host's modules are back: no model, an empty slot; a refused policy; one whose
+/// blocks no module matches, with the nearest module and policy; a probe that throws or does not call a module; modules
+/// not in fp32 or fp64; a module that differs by more than 1e-5 of the largest value (comparison.hpp), the first in the
+/// order of the forward.
 core::result<own_layers> inject(const std::shared_ptr<torch::nn::Module>& model, const layer_policy& policy,
                                 const std::function<at::Tensor()>& probe,
                                 const std::vector<own_layers::slot>& slots = {});

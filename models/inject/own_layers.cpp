@@ -206,8 +206,8 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
     ++out_.blocks_;
     if (block.forward == nullptr)
       whys_[m.module.get()] = block.why;
-    else
-      put_or_tell(m, fmt::format("block '{}' ({})", m.path, policy_->name), block.forward);
+    else if (put_or_tell(m, fmt::format("block '{}' ({})", m.path, policy_->name), block.forward))
+      out_.places_.back().attends = block.attends;
     return true;
   }
 

@@ -67,6 +67,7 @@ class own_layers {  ///< replaces layers of one module, and of all modules below
     tensors_function own, original;             ///< Troupe's computation, and the host's
     std::function<void()> sit, revert;          ///< put Troupe's module there, and the host's
     std::function<void(tensors_function)> put;  ///< puts a module there that calls the function
+    bool attends = false;                       ///< true: a block with attention, which one token does not show
   };
   [[nodiscard]] const std::vector<place>& places() const { return places_; }
 

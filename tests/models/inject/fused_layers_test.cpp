@@ -4,6 +4,7 @@
 #include "models/inject/inject.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <optional>
 
 #include "tests/check_ok.hpp"
 
@@ -380,6 +382,117 @@ BOOST_AUTO_TEST_CASE(a_second_backward_and_weights_changed_before_backward_throw
   }
   BOOST_CHECK_THROW(y.backward(), std::exception);
   BOOST_CHECK_THROW(model->forward(x.to(at::kFloat)), std::exception);
+}
+
+BOOST_AUTO_TEST_CASE(a_gradient_of_gradients_and_autocast_throw) {
+  at::manual_seed(7);
+  nn::Sequential norm(nn::LayerNorm(nn::LayerNormOptions({width})), nn::Tanh());
+  nn::Sequential words(nn::Embedding(vocabulary, width), nn::Tanh()), block(std::make_shared<gpt_block>());
+  nn::AnyModule loss{nn::CrossEntropyLoss()};
+  const at::Tensor x = at::randn({3, 7, width}), ids = some_tokens(), targets = at::randint(width, {21}, at::kLong);
+  const auto check_throws = [](const std::shared_ptr<nn::Module>& model, const models::layer_policy& policy,
+                               const auto& forward, const std::vector<models::own_layers::slot>& slots = {}) {
+    const auto own = check_ok(models::inject(model, policy, forward, slots));
+    BOOST_TEST(replaced_in(*own) > 0U);
+    const at::Tensor y = forward().sum();
+    BOOST_CHECK_THROW(y.backward({}, std::nullopt, /*create_graph=*/true), std::exception);
+  };
+  check_throws(norm.ptr(), {.name = "types"}, [&] { return norm->forward(x); });
+  check_throws(words.ptr(), {.name = "types"}, [&] { return words->forward(ids); });
+  check_throws(block.ptr(), named("gpt2"), [&] { return block->forward(x); });
+  const auto scores = at::randn({21, width}).requires_grad_(true);
+  nn::Sequential without(nn::Tanh());
+  check_throws(without.ptr(), {.name = "types"}, [&] { return loss.forward(scores, targets); }, {{"loss", &loss}});
+  const auto own = check_ok(models::inject(block.ptr(), named("gpt2"), [&] { return block->forward(x); }));
+  c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::AutocastCPU, false);
+  BOOST_CHECK_THROW(block->forward(x), std::exception);
+  c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::AutocastCPU, true);
+  BOOST_CHECK_NO_THROW(block->forward(x));
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_that_does_not_show_a_module_is_refused) {
+  at::manual_seed(7);
+  nn::Sequential model = gpt();
+  nn::AnyModule loss{nn::CrossEntropyLoss()}, none;
+  const at::Tensor x = some_tokens(), first = x.narrow(1, 0, 1);
+  const auto probe = [&] { return model->forward(x); };
+  check_failed(models::inject(model.ptr(), named("gpt2"), probe, {{"loss", &loss}}),
+               "injection: the probe does not call 'loss', which therefore cannot be compared");
+  check_failed(models::inject(model.ptr(), named("gpt2"), [&] { return model->forward(first); }),
+               "injection: the probe calls '1' with one token a sample");
+  check_failed(models::inject(model.ptr(), named("gpt2"), probe, {{"none", &none}}),
+               "injection: slot 'none': wanted an AnyModule that holds a module, got none");
+  check_failed(models::inject(nullptr, named("gpt2"), probe), "injection: wanted a module, got none");
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_zeros_and_a_wrong_epsilon_hide_no_wrong_policy) {
+  at::manual_seed(7);
+  const auto zeros = std::make_shared<two_way_block>();
+  {
+    const at::NoGradGuard no_grad;
+    zeros->q->weight.zero_();
+    zeros->q->bias.zero_();
+  }
+  const void* memory = zeros->q->weight.data_ptr();
+  nn::Sequential model(zeros), llama(std::make_shared<llama_block>());
+  const at::Tensor x = at::randn({2, 9, width});
+  models::layer_policy wrong = two_way_policy();
+  wrong.heads = heads / 2;
+  check_failed(models::inject(model.ptr(), wrong, [&] { return model->forward(x); }), "'0' differs from the host's: ");
+  const auto own = check_ok(models::inject(model.ptr(), two_way_policy(), [&] { return model->forward(x); }));
+  BOOST_TEST(own->blocks() == 1U);
+  BOOST_TEST(zeros->q->weight.data_ptr() == memory);
+  BOOST_TEST(!zeros->q->weight.any().item<bool>());
+  BOOST_TEST(zeros->q->weight.requires_grad());
+  wrong = named("llama");
+  wrong.kv_heads = heads / 2;
+  wrong.epsilon = 1e-6;
+  check_failed(models::inject(llama.ptr(), wrong, [&] { return llama->forward(x); }), "differs from the host's: ");
+}
+
+BOOST_AUTO_TEST_CASE(dropout_of_a_hosts_own_is_found_in_a_model_that_evaluates) {
+  at::manual_seed(7);
+  struct dropping_block : gpt_block {
+    at::Tensor forward(const at::Tensor& x) override { return at::dropout(gpt_block::forward(x), 0.1, is_training()); }
+  };
+  struct alpha_block : gpt_block {
+    at::Tensor forward(const at::Tensor& x) override { return alpha->forward(gpt_block::forward(x)); }
+    nn::AlphaDropout alpha = register_module("alpha", nn::AlphaDropout(0.1));
+  };
+  nn::Sequential model(std::make_shared<dropping_block>()), alpha(std::make_shared<alpha_block>());
+  const at::Tensor x = at::randn({2, 5, width});
+  model->eval();
+  alpha->eval();
+  check_failed(models::inject(model.ptr(), named("gpt2"), [&] { return model->forward(x); }),
+               "'0' differs from the host's: ");
+  BOOST_TEST(!model[0]->is_training());
+  const auto own = check_ok(models::inject(alpha.ptr(), named("gpt2"), [&] { return alpha->forward(x); }));
+  BOOST_TEST(has(text_of(own->layers()), "'alpha' drops with probability 0.1"), text_of(own->layers()));
+}
+
+BOOST_AUTO_TEST_CASE(frozen_weights_strided_inputs_and_single_samples_have_the_same_gradients) {
+  at::manual_seed(7);
+  nn::Sequential model(std::make_shared<gpt_block>());
+  for (const auto& item : model->named_parameters()) item.value().requires_grad_(has(item.key(), "mlp"));
+  const auto gradients = [&](const at::Tensor& x) {
+    model->zero_grad();
+    const at::Tensor own = x.detach().requires_grad_(true), y = model->forward(own);
+    (y * at::arange(y.numel(), at::kFloat).sin().view(y.sizes())).sum().backward();
+    std::vector<at::Tensor> out{own.grad()};
+    for (const at::Tensor& p : model->parameters()) {
+      BOOST_TEST(p.grad().defined() == p.requires_grad());
+      if (p.requires_grad()) out.push_back(p.grad().clone());
+    }
+    return out;
+  };
+  const at::Tensor x = at::randn({2, width, 9}).transpose(1, 2), one = x.narrow(0, 1, 1).narrow(1, 2, 5);
+  const auto wanted = gradients(x), wanted_of_one = gradients(one);
+  const auto own = check_ok(models::inject(model.ptr(), named("gpt2"), [&] { return model->forward(x); }));
+  const auto got = gradients(x), got_of_one = gradients(one);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    BOOST_TEST(off(got[i], wanted[i]) <= 1e-5, "gradient " << i);
+    BOOST_TEST(off(got_of_one[i], wanted_of_one[i]) <= 1e-5, "gradient of one sample " << i);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

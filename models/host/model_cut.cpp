@@ -73,6 +73,8 @@ core::result<void> model_cut::check_used() const {
     return core::fail(refused("policy '" + blocks->name +
                               "' says which blocks Troupe's layers compute; wanted "
                               "own_layers true, got false"));
+  if (blocks != nullptr && !blocks->refused.empty())
+    return core::fail(refused("policy '" + blocks->name + "': " + blocks->refused));
   if (blocks != nullptr && !blocks->paths.empty() && own_blocks_ == 0)
     return core::fail(refused("policy '" + blocks->name + "' matches no module of any unit"));
   for (const std::string& name : policy_->rows) {

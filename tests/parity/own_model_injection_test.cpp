@@ -199,6 +199,8 @@ BOOST_AUTO_TEST_CASE(a_wrong_row_is_found_by_the_first_batch) {
   check_has(text, "own model: unit 'attention 0', computed by Troupe's layers (mine): its output differs");
   wrong = *models::layer_policy_named("HFBertLayerPolicy");
   check_has(refusal({}, with_row(wrong)), "policy 'HFBertLayerPolicy' matches no module of any unit");
+  wrong = {.name = "mine", .refused = "its layers are others"};
+  check_has(refusal({}, with_row(wrong)), "policy 'mine': its layers are others");
 }
 
 BOOST_AUTO_TEST_CASE(a_model_that_the_heuristic_cannot_cut_is_refused_with_every_layers_reason) {

@@ -199,6 +199,13 @@ struct gguf_number {
   double absent = -1;  ///< llama.cpp's value if a file lacks the key; below 0: every file has it. 0 means none
 };
 
+/// Which models' files of an architecture llama.cpp loads, by whether they have a certain part.
+enum class gguf_part : uint8_t {
+  optional,  ///< with it and without it
+  required,  ///< only with it
+  unknown    ///< only without it
+};
+
 struct gguf_row {                    ///< names of one family in GGUF files
   std::string_view architecture;     ///< value of the file's key `general.architecture`
   std::span<const gguf_name> names;  ///< patterns of names, in the order of the model's parameters
@@ -215,6 +222,9 @@ struct gguf_row {                    ///< names of one family in GGUF files
   /// Number of blocks of the model whose attention scores llama.cpp multiplies by 1 / sqrt(width / heads), and not by
   /// 1 / sqrt(head width); 0: there is no such model.
   uint32_t wide_blocks = 0;
+  /// A head with weights of its own, the biases of attention and those of the MLP.
+  gguf_part own_head = gguf_part::optional;
+  gguf_part attention_biases = gguf_part::optional, mlp_biases = gguf_part::optional;
 };
 
 /// One family of models: an embedding, blocks of attention and MLP with norms before or behind them or of the residual

@@ -54,7 +54,9 @@ constexpr family gemma2{
              .activation = "gelu_pytorch_tanh",
              .numbers = gemma2_numbers,
              .stores_window = true,
-             .wide_blocks = 46},
+             .wide_blocks = 46,
+             .own_head = gguf_part::unknown,
+             .attention_biases = gguf_part::unknown},
 };
 static_assert(is_computed(gemma2));
 

@@ -59,7 +59,8 @@ constexpr family gemma3{
              .activation = "gelu_pytorch_tanh",
              .numbers = gemma3_numbers,
              .stores_window = true,
-             .wide_blocks = 62},
+             .wide_blocks = 62,
+             .attention_biases = gguf_part::unknown},
 };
 static_assert(is_computed(gemma3));
 

@@ -62,7 +62,11 @@ constexpr family gpt_neox{
     .layout = core::weight_layout::out_in,
     .order_of_norms = norm_order::first,
     .packed_as = packing::by_head,
-    .gguf = {"gptneox", gpt_neox_in_gguf, "gelu"},
+    .gguf = {.architecture = "gptneox",
+             .names = gpt_neox_in_gguf,
+             .activation = "gelu",
+             .own_head = gguf_part::required,
+             .attention_biases = gguf_part::required},
 };
 static_assert(is_computed(gpt_neox));
 

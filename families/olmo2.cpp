@@ -60,7 +60,11 @@ constexpr family olmo2{
     .layout = core::weight_layout::out_in,
     .order_of_norms = norm_order::last,
     .query_norms = query_norm_span::projection,
-    .gguf = {"olmo2", olmo2_in_gguf, "silu"},
+    .gguf = {.architecture = "olmo2",
+             .names = olmo2_in_gguf,
+             .activation = "silu",
+             .own_head = gguf_part::required,
+             .attention_biases = gguf_part::unknown},
 };
 static_assert(is_computed(olmo2));
 

@@ -58,7 +58,10 @@ constexpr family qwen3{
     .norm = norm_kind::rms,
     .layout = core::weight_layout::out_in,
     .order_of_norms = norm_order::last,
-    .gguf = {"qwen3", qwen3_in_gguf, "silu"},
+    .gguf = {.architecture = "qwen3",
+             .names = qwen3_in_gguf,
+             .activation = "silu",
+             .attention_biases = gguf_part::unknown},
 };
 static_assert(is_computed(qwen3));
 

@@ -35,7 +35,11 @@ constexpr family smollm3{
     .norm = norm_kind::rms,
     .layout = core::weight_layout::out_in,
     .order_of_norms = norm_order::last,
-    .gguf = {"smollm3", llama_in_gguf, "silu"},
+    .gguf = {.architecture = "smollm3",
+             .names = llama_in_gguf,
+             .activation = "silu",
+             .attention_biases = gguf_part::unknown,
+             .mlp_biases = gguf_part::unknown},
 };
 static_assert(is_computed(smollm3));
 

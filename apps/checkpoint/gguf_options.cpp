@@ -84,12 +84,14 @@ core::result<void> add_numbers(const models::model_spec& spec, formats::gguf_mod
   const double usual_scale =
       1 / std::sqrt(spec.layers == spec.family->gguf.wide_blocks ? spec.width / spec.heads : spec.head_width);
   const bool is_usual = scores.scale == 0 || std::abs(scores.scale / usual_scale - 1) < 1e-9;
+  // A family has one of the two keys of the factor; that of a width is the square of its reciprocal.
+  const bool has_width = !spec.family->keys.score_width.name.empty();
   using keys = families::config_keys;
   const model_number all[] = {
       {&keys::embedding_scale, spec.family->embedding_grows_with_width ? 1 : spec.embedding_scale, 1},
       {&keys::residual_scale, spec.residual_scale, 1},
-      {&keys::attention_scale, spec.family->keys.score_width.name.empty() ? scores.scale : 0, 0},
-      {&keys::score_width, is_usual ? 0 : scores.scale, 0},
+      {&keys::attention_scale, has_width ? 0 : scores.scale, 0},
+      {&keys::score_width, is_usual || !has_width ? 0 : 1 / (scores.scale * scores.scale), 0},
       {&keys::attention_soft_cap, scores.soft_cap, 0},
       {&keys::logit_divisor, spec.logits.divisor, 1},
       {&keys::logit_soft_cap, spec.logits.soft_cap, 0},
@@ -103,7 +105,8 @@ core::result<void> add_numbers(const models::model_spec& spec, formats::gguf_mod
       return fail(error_kind::bad_input,
                   fmt::format("model key '{}' is {}, which a GGUF file of architecture {} cannot store: export with "
                               "to-hf instead",
-                              (spec.family->keys.*n.key).name, n.value, m.architecture));
+                              (spec.family->keys.*n.key).name,
+                              n.value == 0 ? "null" : fmt::format("{}", static_cast<float>(n.value)), m.architecture));
   }
   return {};
 }
@@ -127,6 +130,30 @@ core::result<void> check_layers(const models::model_spec& spec) {
   if (!keys.local_rotary_base.name.empty() &&
       spec.local_rope != models::rotary_positions{.theta = keys.local_rotary_base.usual})
     return refused(keys.local_rotary_base.name);
+  return {};
+}
+
+/// Refuses models with a part that llama.cpp does not load in files of the architecture, or without one that it
+/// requires.
+core::result<void> check_parts(const models::model_spec& spec) {
+  using enum families::gguf_part;
+  const auto& keys = spec.family->keys;
+  const auto& gguf = spec.family->gguf;
+  struct model_part {
+    families::gguf_part loaded;
+    bool is_there;
+    std::string_view key;
+    bool value;
+  };
+  const model_part all[] = {{gguf.own_head, !spec.tied, keys.tied.name, spec.tied},
+                            {gguf.attention_biases, spec.attention_bias, keys.attention_bias.name, spec.attention_bias},
+                            {gguf.mlp_biases, spec.mlp_bias, keys.mlp_bias.name, spec.mlp_bias}};
+  for (const model_part& part : all)
+    if (part.loaded == (part.is_there ? unknown : required))
+      return fail(error_kind::bad_input,
+                  fmt::format("model key '{}' is {}, and llama.cpp loads no such GGUF file of architecture {}: export "
+                              "with to-hf instead",
+                              part.key, part.value, gguf.architecture));
   return {};
 }
 
@@ -157,6 +184,7 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
       .attention_bias = spec.attention_bias,
       .mlp_bias = spec.mlp_bias};
   TROUPE_TRY(check_layers(spec));
+  TROUPE_TRY(check_parts(spec));
   TROUPE_TRY(add_numbers(spec, out));
   out.rotary_width = spec.rotary_width;
   if (!spec.family->keys.parallel_residual.name.empty()) out.parallel_residual = spec.parallel_residual;
@@ -165,6 +193,12 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
     out.window = static_cast<uint32_t>(window);
   }
   if (spec.family->is_rotary()) TROUPE_TRY(add_rope(spec.rope, gguf, out));
+  // llama.cpp multiplies by the factor in all layers, the model in those without a window.
+  if (!spec.family->keys.local_rotary_base.name.empty() && std::abs(out.rope_attention_factor - 1) > 1e-9)
+    return fail(error_kind::bad_input,
+                fmt::format("the model's yarn has another attention factor than its factor gives, which a GGUF file of "
+                            "architecture {} cannot store for layers without a window alone: export with to-hf instead",
+                            gguf.architecture));
   return out;
 }
 

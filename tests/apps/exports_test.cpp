@@ -556,6 +556,53 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused
   f.check_refused(f.checkpoint({"to-gguf", "other.gguf", "out.gguf", "--tokenizer", "bytes"}), words);
 }
 
+BOOST_AUTO_TEST_CASE(a_gguf_file_of_granite_stores_its_factors) {
+  const whole_folder f(R"({"model_type": "granite", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4,
+                           "num_key_value_heads": 2, "intermediate_size": 64, "max_position_embeddings": 32,
+                           "vocab_size": 256, "attention_multiplier": 0.0078125, "embedding_multiplier": 12,
+                           "residual_multiplier": 0.22, "logits_scaling": 16})");
+  f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  f.check_well(f.checkpoint({"to-hf", "m.gguf", "back"}));
+  const auto back = json::parse(scratch_folder::read(f.folder / "back/config.json"));
+  for (const auto& [key, value] : std::vector<std::pair<std::string, double>>{{"attention_multiplier", 0.0078125},
+                                                                              {"embedding_multiplier", 12},
+                                                                              {"residual_multiplier", 0.22},
+                                                                              {"logits_scaling", 16}})
+    BOOST_TEST(back.at(key).get<double>() == value, key);
+}
+
+BOOST_AUTO_TEST_CASE(models_whose_gguf_files_llama_cpp_does_not_load_are_refused_by_key) {
+  const std::string sizes =
+      R"("num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "head_dim": 8,
+         "num_key_value_heads": 4, "max_position_embeddings": 32, "vocab_size": 256, "pad_token_id": null, )";
+  for (const auto& [type, keys, words] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"olmo2", R"("tie_word_embeddings": true)", "'tie_word_embeddings' is true, and llama.cpp loads no such"},
+           {"olmo2", R"("attention_bias": true)", "'attention_bias' is true"},
+           {"gemma2", R"("tie_word_embeddings": false)", "'tie_word_embeddings' is false"},
+           {"gemma2", R"("attention_bias": true)", "'attention_bias' is true"},
+           {"gemma2", R"("query_pre_attn_scalar": 16)", "'query_pre_attn_scalar' is 16, which"},
+           {"gemma3_text", R"("attention_bias": true)", "'attention_bias' is true"},
+           {"gemma3_text",
+            R"("query_pre_attn_scalar": 8, "rope_scaling": {"rope_type": "yarn", "factor": 4, "attention_factor": 1.5,
+               "original_max_position_embeddings": 8})",
+            "for layers without a window alone"},
+           {"qwen3", R"("attention_bias": true)", "'attention_bias' is true"},
+           {"smollm3", R"("attention_bias": true)", "'attention_bias' is true"},
+           {"smollm3", R"("mlp_bias": true)", "'mlp_bias' is true"}}) {
+    const whole_folder f(R"({"model_type": ")" + type + "\", " + sizes + keys + "}");
+    f.check_refused(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}), words);
+    BOOST_TEST(!fs::exists(f.folder / "m.gguf"), keys);
+  }
+  for (const auto& [keys, words] :
+       {std::pair<std::string, std::string>{R"("tie_word_embeddings": true)", "'tie_word_embeddings' is true"},
+        std::pair<std::string, std::string>{R"("attention_bias": false)", "'attention_bias' is false"}}) {
+    const whole_folder f(R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 32,
+                             "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 256, )" +
+                         keys + "}");
+    f.check_refused(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}), words);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(tokenizer_template_and_generation_files_go_with_the_weights) {
   const whole_folder f;
   const std::vector<std::string> names{"tokenizer_config.json", "chat_template.jinja", "generation_config.json",

@@ -50,9 +50,19 @@ core::result<models::sequence_split> choose_sequence(const config::job_config& c
         fmt::format("parallel.context: cannot be combined with parallel.sequence yet; set one of them to 1, got {}",
                     context));
   if (out.degree == 1) return out;
-  for (uint32_t block = 0; block < spec.layers; ++block)
+  const char* const key = context > 1 ? "parallel.context" : "parallel.sequence";
+  for (uint32_t block = 0; block < spec.layers; ++block) {
+    // The last segment of such a block would have two gradients to exchange: that of its input over the tensor ranks,
+    // and that of the exchanged keys or heads over the sequence ranks.
+    if (spec.parallel_residual && tensor.degree > 1 && tensor.of(block).mlp)
+      return core::fail(
+          core::error_kind::bad_input,
+          fmt::format("{}: cannot be combined with parallel.tensor yet for a model whose attention and MLP are "
+                      "computed together (use_parallel_residual); set one of them to 1, got {}",
+                      key, out.degree));
     if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)
-      return core::fail(ok.error().in(context > 1 ? "parallel.context" : "parallel.sequence"));
+      return core::fail(ok.error().in(key));
+  }
   return out;
 }
 

@@ -107,6 +107,13 @@ BOOST_AUTO_TEST_CASE(stages_pipelines_recomputation_and_row_tiles_leave_the_bits
     }
 }
 
+BOOST_AUTO_TEST_CASE(tensor_ranks_are_refused_beside_sequence_ranks_where_attention_and_mlp_are_one_segment) {
+  const small_job job(model_of("gpt_neox", ""));
+  for (const std::string cut : {"sequence", "context"})
+    check_failed(job.try_open({"parallel.tensor=2", fmt::format("parallel.{}=2", cut)}),
+                 "cannot be combined with parallel.tensor yet for a model whose attention and MLP are computed");
+}
+
 BOOST_AUTO_TEST_CASE(a_cut_that_a_family_does_not_have_is_refused_by_name) {
   for (const family_job& each : jobs) {
     const small_job job(each.model);

@@ -143,6 +143,8 @@ void apply_step(const decoder::step& step, std::vector<std::string>& tokens) {
   }
 }
 
+bool is_character(std::string_view text) { return !text.empty() && core::utf8_character(text) == text.size(); }
+
 uint64_t count_of(const json& keys, const char* key) {
   const auto& value = json_value_of(keys, key);
   return value.is_number_unsigned() ? value.get<uint64_t>() : 0;
@@ -164,6 +166,8 @@ core::result<decoder> decoder::make(const json& keys) {
 }
 
 core::result<void> decoder::add(const json& keys, uint32_t depth) {
+  if (steps_.size() >= max_pipeline_steps)
+    return core::refused(fmt::format("more than {} steps are not supported", max_pipeline_steps));
   const auto type = json_text_of(keys, "type");
   if (type == "Sequence") {
     TROUPE_TRY(check_known_keys(keys, {"type", "decoders"}));
@@ -186,6 +190,7 @@ core::result<void> decoder::add(const json& keys, uint32_t depth) {
         check_known_keys(keys, {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}));
     one.is = decoder_kind::spaces;
     one.text = json_text_of(keys, "replacement");
+    if (!is_character(one.text)) return core::refused("Metaspace: replacement: wanted one character");
     one.drops_first = json_text_of(keys, "prepend_scheme") != "never" && json_flag_of(keys, "add_prefix_space", true);
   } else if (type == "BPEDecoder") {
     TROUPE_TRY(check_known_keys(keys, {"type", "suffix"}));
@@ -208,7 +213,7 @@ core::result<void> decoder::add(const json& keys, uint32_t depth) {
     TROUPE_TRY(check_known_keys(keys, {"type", "content", "start", "stop"}));
     one.is = decoder_kind::strip;
     one.text = json_text_of(keys, "content");
-    if (one.text.empty()) return core::refused("Strip: content: wanted one character");
+    if (!is_character(one.text)) return core::refused("Strip: content: wanted one character");
     one.at_begin = count_of(keys, "start");
     one.at_end = count_of(keys, "stop");
   } else {

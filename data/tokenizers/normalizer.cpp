@@ -181,8 +181,14 @@ core::result<normalizer> normalizer::make(const json& keys) {
 }
 
 core::result<void> normalizer::add(const json& keys, uint32_t depth) {
+  if (steps_.size() >= max_pipeline_steps)
+    return core::refused(fmt::format("more than {} steps are not supported", max_pipeline_steps));
   const auto type = json_text_of(keys, "type");
   const auto known = [&](std::initializer_list<std::string_view> names) { return check_known_keys(keys, names); };
+  const auto needed = [&](const char* key) -> core::result<void> {
+    if (json_value_of(keys, key).is_string()) return {};
+    return core::refused(fmt::format("{}: wanted the key '{}'", type, key));
+  };
   const auto plain = [&](step one) -> core::result<void> {
     TROUPE_TRY(known({"type"}));
     steps_.push_back(std::move(one));
@@ -203,6 +209,7 @@ core::result<void> normalizer::add(const json& keys, uint32_t depth) {
   if (type == "StripAccents") return plain({.is = step_kind::remove_marks});
   if (type == "Prepend") {
     TROUPE_TRY(known({"type", "prepend"}));
+    TROUPE_TRY(needed("prepend"));
     steps_.push_back({.is = step_kind::prepend, .text = json_text_of(keys, "prepend")});
     return {};
   }
@@ -215,6 +222,7 @@ core::result<void> normalizer::add(const json& keys, uint32_t depth) {
   }
   if (type == "Replace") {
     TROUPE_TRY(known({"type", "pattern", "content"}));
+    TROUPE_TRY(needed("content"));
     step one{.is = step_kind::replace, .text = json_text_of(keys, "content")};
     auto machine = machine_for(json_value_of(keys, "pattern"));
     if (!machine) return fail(machine.error().in("Replace"));
@@ -224,6 +232,7 @@ core::result<void> normalizer::add(const json& keys, uint32_t depth) {
   }
   if (type == "Precompiled") {
     TROUPE_TRY(known({"type", "precompiled_charsmap"}));
+    TROUPE_TRY(needed("precompiled_charsmap"));
     auto rules = charsmap::make(json_text_of(keys, "precompiled_charsmap"));
     if (!rules) return fail(rules.error().in("Precompiled: precompiled_charsmap"));
     steps_.push_back({.is = step_kind::rewrite, .rules = std::move(*rules)});

@@ -291,7 +291,7 @@ core::result<bool> needs_pipeline(const std::filesystem::path& path, const json&
   if (!words.is_object() && !words.is_array()) return false;
   if (!json_value_of(model, "type").is_null() && json_text_of(model, "type") != "BPE") return true;
   const auto rules = text_rules_of(path, keys);
-  if (!rules || json_flag_of(model, "byte_fallback", false)) return true;
+  if (!rules || !check_pair_keys(model) || json_flag_of(model, "byte_fallback", false)) return true;
   TROUPE_ASSIGN(const auto added, read_added_words(path.parent_path()));
   return std::ranges::any_of(added, [&](const added_word& w) {
     const bool has_blank = w.text.find_first_of(" \t\r\n") != std::string::npos;

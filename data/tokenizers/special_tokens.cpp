@@ -44,6 +44,10 @@ class added_word_list {
     const auto& content = json_value_of(from, "content");
     if (id >= max_vocabulary || !content.is_string())
       return core::refused(fmt::format("'{}': added_tokens: wanted objects with id and content", path.string()));
+    for (const char* flag : {"special", "lstrip", "rstrip", "single_word", "normalized"})
+      if (const auto& said = json_value_of(from, flag); !said.is_null() && !said.is_boolean())
+        return core::refused(fmt::format("'{}': added_tokens: '{}': {}: wanted true or false, got {}", path.string(),
+                                         core::shown(content.get<std::string>()), flag, said.type_name()));
     TROUPE_TRY(add(path, {.text = content,
                           .id = static_cast<uint32_t>(id),
                           .is_special = json_flag_of(from, "special", false),

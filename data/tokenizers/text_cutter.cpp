@@ -114,6 +114,8 @@ core::result<void> text_cutter::add(const json& keys, uint32_t depth, bool norma
     return fail(done.error().in(type));
   };
   if (is_byte_level_) return core::refused(fmt::format("{} after ByteLevel is not supported", core::shown(type)));
+  if (steps_.size() >= max_pipeline_steps)
+    return core::refused(fmt::format("more than {} steps are not supported", max_pipeline_steps));
   if (type == "Sequence") {
     TROUPE_TRY(within(check_known_keys(keys, {"type", "pretokenizers"})));
     const auto& parts = json_value_of(keys, "pretokenizers");

@@ -39,7 +39,10 @@ const nlohmann::json& json_value_of(const nlohmann::json& from, const char* key)
 /// Deepest nesting of sequences of steps in a tokenizer.json.
 inline constexpr uint32_t max_pipeline_depth = 20;
 
-/// Refuses a key of an object that is not among `known`, with its name.
+/// Largest number of steps of one kind in a tokenizer.json.
+inline constexpr size_t max_pipeline_steps = 100;
+
+/// Refuses a key of an object that is not among `known`, with its name, and a flag, text or count of another type.
 core::result<void> check_known_keys(const nlohmann::json& part, std::initializer_list<std::string_view> known);
 
 /// Checks `tokenizer_config.json` of a folder with vocab.json and merges.txt, if it exists. Refused (bad_input): a

@@ -81,9 +81,7 @@ core::result<void> refuse_if_set(const json& model, const char* key, std::string
 }
 
 core::result<void> read_pair_model(const json& model, bool is_byte_level, model_in_file& out) {
-  TROUPE_TRY(
-      check_known_keys(model, {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
-                               "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges", "cache_capacity"}));
+  TROUPE_TRY(check_pair_keys(model));
   TROUPE_TRY(refuse_if_set(model, "dropout", "dropping merges at random"));
   TROUPE_TRY(read_numbered_words(json_value_of(model, "vocab"), out.words));
   TROUPE_ASSIGN(const auto merges, read_pairs(json_value_of(model, "merges")));
@@ -144,6 +142,11 @@ std::vector<std::optional<uint32_t>> byte_tokens(const model_words& words) {
   std::vector<std::optional<uint32_t>> out;
   for (uint32_t b = 0; b < 256; ++b) out.push_back(words.find(fmt::format("<0x{:02X}>", b)));
   return out;
+}
+
+core::result<void> check_pair_keys(const json& model) {
+  return check_known_keys(model, {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                                  "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges", "cache_capacity"});
 }
 
 core::result<model_in_file> read_word_model(const json& model, bool is_byte_level) {

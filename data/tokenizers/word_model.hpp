@@ -50,6 +50,9 @@ struct model_in_file {
   std::string identity;  ///< text for the digest: words, merges, scores and all keys that decide tokens
 };
 
+/// Refuses a key of a BPE model that is not known, or that has a value of another type, with its name.
+core::result<void> check_pair_keys(const nlohmann::json& model);
+
 /// Reads the key `model`. `is_byte_level` is true if words have bytes, written in GPT-2's alphabet in the vocabulary.
 /// Refused: a model or key that is not known, `dropout`, sampling, merges of missing words, and a byte-level vocabulary
 /// that lacks a byte.

@@ -1,6 +1,7 @@
 // Compares the steps of tokenizer.json with the package `tokenizers`: normalizers, pre-tokenizers, models, added words
 // and decoders; also tests what is refused.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -250,6 +251,26 @@ BOOST_AUTO_TEST_CASE(steps_and_keys_that_are_not_known_are_refused_by_their_name
   auto stripping = with_key("bert", "/normalizer", R"({"type": "Strip", "strip_left": true, "strip_right": false})");
   stripping["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
   refused(stripping, "pre_tokenizer: Metaspace: prepend_scheme: first after a normalizer that removes characters");
+  for (const auto& [name, key, value, words] :
+       std::vector<std::array<const char*, 4>>{
+           {"llama", "/model/byte_fallback", R"("yes")", "model: byte_fallback: wanted true or false, got \"yes\""},
+           {"deepseek", "/model/ignore_merges", "1", "model: ignore_merges: wanted true or false, got 1"},
+           {"llama", "/model/end_of_word_suffix", "7", "model: end_of_word_suffix: wanted a text, got 7"},
+           {"bert", "/model/max_input_chars_per_word", "-1",
+            "model: max_input_chars_per_word: wanted a number from 0, got -1"},
+           {"bert", "/normalizer", R"({"type": "BertNormalizer", "lowercase": "no"})",
+            "normalizer: lowercase: wanted true or false, got \"no\""},
+           {"bert", "/normalizer", R"({"type": "Precompiled"})",
+            "normalizer: Precompiled: wanted the key 'precompiled_charsmap'"},
+           {"bert", "/pre_tokenizer", R"({"type": "Digits", "individual_digits": 1})",
+            "pre_tokenizer: Digits: individual_digits: wanted true or false, got 1"},
+           {"bert", "/added_tokens/1/lstrip", "1", "added_tokens: '<mask>': lstrip: wanted true or false, got number"}})
+    refused(with_key(name, key, value), words);
+  auto many = nlohmann::json::array();
+  for (int i = 0; i < 101; ++i) many.push_back({{"type", "NFC"}});
+  auto long_file = with_key("bert", "/normalizer", R"({"type": "Sequence"})");
+  long_file["normalizer"]["normalizers"] = many;
+  refused(long_file, "normalizer: more than 100 steps are not supported");
   at.write("tokenizer_config.json", R"({"add_prefix_space": true})");
   check_no_tokenizer(at.write("tokenizer.json", made_steps()["made"]["deepseek"]["file"].dump()),
                      "tokenizer_config.json': add_prefix_space: wanted false, as in the tokenizer.json next to it");

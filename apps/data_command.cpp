@@ -18,7 +18,7 @@ data_command::data_command(CLI::App& parent)
       ->required();
   tokenize_
       ->add_option("--tokenizer", t.tokenizer,
-                   "bytes, a SentencePiece .model, or a folder with vocab.json and merges.txt")
+                   "bytes, a tokenizer.json, vocab.json, .model, .tiktoken, tekken.json or .gguf, or a folder with one")
       ->type_name("{bytes,FILE}")
       ->required();
   tokenize_->add_option("--output", t.output, "NAME.bin; NAME.bin.json, written too, describes it")->required();

@@ -47,7 +47,7 @@ core::result<void> ask_all(first_job_answers& a, const source_says& known) {
   std::error_code e;
   const bool has_own = fs::is_directory(a.model, e) && data::has_vocabulary(a.model);
   if (a.tokenizer.empty() && !known.tokenizer && !has_own)
-    a.tokenizer = ask("Tokenizer (bytes, a SentencePiece .model, or a folder with vocab.json)?", "bytes");
+    a.tokenizer = ask("Tokenizer (bytes, a tokenizer.json, .model or .gguf, or a folder with one)?", "bytes");
   TROUPE_TRY(check_answers(a));
   if (a.steps == 0 && !known.steps) {
     TROUPE_ASSIGN(const auto n, ask_number("Steps?", 1000));
@@ -82,7 +82,7 @@ init_command::init_command(CLI::App& parent)
                        fmt::format("{}, or a Hugging Face folder", fmt::join(model_sizes(), ", ")));
   command_->add_option("--text", answers_.text, "text to train on: a file or a folder");
   command_->add_option("--tokenizer", answers_.tokenizer,
-                       "bytes, a SentencePiece .model, or a folder with vocab.json; without it the model's own");
+                       "bytes, a tokenizer.json, .model or .gguf, or a folder with one; without it the model's own");
   command_
       ->add_option(
           "--ignore-key", answers_.ignored_keys,

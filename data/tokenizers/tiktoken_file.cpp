@@ -91,6 +91,9 @@ core::result<std::vector<std::string>> read_list(const fs::path& file) {
                                        core::shown(line)));
     found.emplace_back(*rank, std::move(*word));
   }
+  if (found.empty())
+    return core::refused(
+        fmt::format("'{}' is empty: wanted a word in base64 and its rank in every line", file.string()));
   std::ranges::sort(found);
   std::vector<std::string> out;
   for (auto& [rank, word] : found) {

@@ -82,6 +82,7 @@ BOOST_AUTO_TEST_CASE(lists_of_unknown_models_and_broken_lists_are_refused) {
   check_no_tokenizer(at.write("d/qwen.tiktoken", words + "IQ== 7\n"), "each once, got 7 in place of 8");
   check_no_tokenizer(at.write("e/qwen.tiktoken", words + "IQ== 400\n"), "the word '!' occurs twice");
   check_no_tokenizer(at.write("f/qwen.tiktoken", "IQ== 0\n"), "not a byte-level vocabulary");
+  check_no_tokenizer(at.write("g/qwen.tiktoken", "\n"), "qwen.tiktoken' is empty: wanted a word in base64");
   auto tekken = nlohmann::json::parse(content_of(single("tekken.json")));
   const auto refused = [&](const nlohmann::json& changed, const std::string& why) {
     check_no_tokenizer(at.write("tekken.json", changed.dump()), why);

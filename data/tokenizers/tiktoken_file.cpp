@@ -33,7 +33,14 @@ struct listed_model {
   bool composes = false;
   std::string_view begin, end;  ///< texts of the first and the last token of texts; empty: the model has none
   special_list (*special)(uint32_t words);
+  std::string_view expression{};  ///< pattern that no row has; empty: that of the row
 };
+
+/// The pattern of cl100k_base. Llama 3's differs at the end of a text alone, where blanks after a line break are one
+/// word with it.
+constexpr std::string_view cl100k_expression =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
+    R"(|\s+(?![\s\S])|\s*[\r\n]|\s+(?!\S)|\s)";
 
 special_list llama_3_special(uint32_t words) {
   constexpr uint32_t count = 256;
@@ -70,7 +77,7 @@ special_list o200k_special(uint32_t) { return {{199999, "<|endoftext|>"}, {20001
 
 constexpr listed_model llama_3{"llama-bpe", false, "<|begin_of_text|>", "<|end_of_text|>", llama_3_special};
 constexpr listed_model qwen{"qwen2", true, "", "<|endoftext|>", qwen_special};
-constexpr listed_model cl100k{"llama-bpe", false, "", "<|endoftext|>", cl100k_special};
+constexpr listed_model cl100k{"llama-bpe", false, "", "<|endoftext|>", cl100k_special, cl100k_expression};
 constexpr listed_model o200k{"gpt-4o", false, "", "<|endoftext|>", o200k_special};
 
 /// Returns the words by rank.
@@ -145,7 +152,7 @@ core::result<ranked_words> read_tiktoken(const fs::path& file) {
   TROUPE_ASSIGN(const auto keys, read_json_if_there(file.parent_path() / "tokenizer_config.json"));
   ranked_words out{.words = std::move(words),
                    .special = {},
-                   .expression = named_expression(model->rules),
+                   .expression = model->expression.empty() ? named_expression(model->rules) : model->expression,
                    .composes = model->composes};
   if (json_value_of(keys, "added_tokens_decoder").empty())
     out.special = model->special(static_cast<uint32_t>(out.words.size()));

@@ -1,6 +1,8 @@
 // Tests tokenizers whose files list words by rank: tiktoken's lists of Llama 3 and Qwen, and Mistral's tekken.json.
 #include "data/tokenizers/ranked_words.hpp"
 
+#include <fmt/format.h>
+
 #include "data/tokenizers/base64.hpp"
 #include "data/tokenizers/named_rules.hpp"
 #include "data/tokenizers/vocabulary.hpp"
@@ -43,6 +45,22 @@ BOOST_AUTO_TEST_CASE(a_list_of_tiktoken_makes_the_packages_tokens) {
     BOOST_TEST(t->vocab_size() == 400U + 208);
     BOOST_TEST(t->end_of_text().value() == 400U);
   }
+}
+
+BOOST_AUTO_TEST_CASE(blanks_that_end_a_text_are_one_word_with_the_line_break_before_them_for_cl100k) {
+  // 256 bytes, and two words of blanks; tiktoken 0.14 makes [97, 257] of the first text.
+  std::string list;
+  uint32_t rank = 0;
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (uint32_t byte = 0; byte < 256; ++byte)
+    list += fmt::format("{}{}== {}\n", digits[byte >> 2], digits[(byte & 3) << 4], rank++);
+  list += fmt::format("ICA= {}\nCiAg {}\n", rank, rank + 1);
+  const scratch_folder at;
+  const auto t = std::move(*check_ok(data::open_tokenizer(at.write("cl100k_base.tiktoken", list))));
+  BOOST_TEST((encoded(*t, "a\n  ") == std::vector<uint32_t>{97, 257}));
+  BOOST_TEST((encoded(*t, "a\n  .") == std::vector<uint32_t>{97, 10, 32, 32, 46}));
+  for (const uint64_t first_bytes : {1U, 2U, 3U})
+    BOOST_TEST((in_pieces(*t, "a\n  ", first_bytes) == std::vector<uint32_t>{97, 257}), first_bytes);
 }
 
 BOOST_AUTO_TEST_CASE(a_tekken_json_makes_mistrals_tokens) {

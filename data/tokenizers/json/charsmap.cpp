@@ -1,11 +1,11 @@
-#include "data/tokenizers/charsmap.hpp"
+#include "data/tokenizers/json/charsmap.hpp"
 
 #include <fmt/format.h>
 
 #include <span>
 
 #include "core/utf8.hpp"
-#include "data/tokenizers/characters.hpp"
+#include "data/tokenizers/json/characters.hpp"
 #include "data/tokenizers/sentencepiece_checks.hpp"
 
 namespace troupe::data {

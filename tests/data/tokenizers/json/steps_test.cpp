@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizers/pattern_machine.hpp"
+#include "data/tokenizers/json/pattern_machine.hpp"
 #include "data/tokenizers/text_rules.hpp"
 #include "data/tokenizers/word_cutter.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
@@ -130,8 +130,13 @@ BOOST_AUTO_TEST_CASE(an_added_word_is_found_in_the_blanks_that_another_one_takes
   for (const auto& [word, id] : file["model"]["vocab"].items()) next = std::max(next, id.get<uint32_t>() + 1);
   for (const auto& added : file["added_tokens"]) next = std::max(next, number(added) + 1);
   for (const char* text : {"<right>", " sp"})
-    file["added_tokens"].push_back({{"id", next++}, {"content", text}, {"single_word", false}, {"lstrip", false},
-                                    {"rstrip", text[0] == '<'}, {"normalized", false}, {"special", false}});
+    file["added_tokens"].push_back({{"id", next++},
+                                    {"content", text},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", text[0] == '<'},
+                                    {"normalized", false},
+                                    {"special", false}});
   const auto t = std::move(*check_ok(data::open_tokenizer(at.write("tokenizer.json", file.dump()))));
   const auto found = encoded(*t, "<right>   sp<right> sp");
   BOOST_TEST((found == std::vector<uint32_t>{next - 2, next - 1, next - 2, next - 1}));
@@ -251,8 +256,7 @@ BOOST_AUTO_TEST_CASE(steps_and_keys_that_are_not_known_are_refused_by_their_name
   auto stripping = with_key("bert", "/normalizer", R"({"type": "Strip", "strip_left": true, "strip_right": false})");
   stripping["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
   refused(stripping, "pre_tokenizer: Metaspace: prepend_scheme: first after a normalizer that removes characters");
-  for (const auto& [name, key, value, words] :
-       std::vector<std::array<const char*, 4>>{
+  for (const auto& [name, key, value, words] : std::vector<std::array<const char*, 4>>{
            {"llama", "/model/byte_fallback", R"("yes")", "model: byte_fallback: wanted true or false, got \"yes\""},
            {"deepseek", "/model/ignore_merges", "1", "model: ignore_merges: wanted true or false, got 1"},
            {"llama", "/model/end_of_word_suffix", "7", "model: end_of_word_suffix: wanted a text, got 7"},

@@ -54,7 +54,8 @@ struct unread_key {
   std::string_view reason = {};
 };
 
-/// Key of a token, and the one of models without the key; a model whose vocabulary does not have that one has none.
+/// Key of the padding token in config.json, and the token of a model whose config.json lacks the key; a model whose
+/// vocabulary is too small for that token has none.
 struct padding_key {
   std::string_view name = {};
   std::optional<uint32_t> usual = {};

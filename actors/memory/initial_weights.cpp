@@ -20,7 +20,8 @@ constexpr uint64_t window_elements = uint64_t{1} << 20;
 
 using filler = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
 
-/// Sets those of the elements `out`, which begin at element `first` of the parameter, to 0 that are in its zero_row.
+/// Sets the elements of the row `zero_row` of parameter `p` to 0. `out` has the parameter's elements from number `first`
+/// on; those of other rows stay.
 void clear_zero_row(const core::parameter_info& p, uint64_t first, std::span<float> out) {
   if (!p.zero_row) return;
   const uint64_t width = p.numel() / static_cast<uint64_t>(p.shape.front());

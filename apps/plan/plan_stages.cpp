@@ -25,7 +25,7 @@ struct shown_stage {
   [[nodiscard]] const plan::rank_plan& plan() const {
     return b.train.like(layout().options.mesh.at_stage(0, plan::pipeline_of_stage(layout(), stage)));
   }
-  /// Returns "block 2 to head", followed by the units of a teacher.
+  /// Returns the stage's units as text, such as "block 2 to head"; the units of a teacher follow after a comma.
   [[nodiscard]] std::string units() const {
     const uint32_t own = plan::first_of_model(layout()), all = static_cast<uint32_t>(b.table->units.size());
     const std::string taught = names(0, own);

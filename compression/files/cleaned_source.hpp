@@ -18,7 +18,7 @@ struct cleaned_source {
   formats::tensor_source now;                            ///< the checkpoint with permanent compression
   std::shared_ptr<const formats::tensor_source> before;  ///< the checkpoint of the compressed run, from which the
                                                          ///< tensors of `now` are computed
-  std::shared_ptr<const job::cleaning> done;             ///< the changes that `now` applies to the tensors of `before`
+  std::shared_ptr<const job::cleaning> done;             ///< rows, columns and roundings that were removed or applied
   uint64_t elements_before = 0, elements = 0;  ///< numbers of elements of all weights, before the cleaning and after it
 };
 

@@ -61,8 +61,8 @@ outcome reshape_meg_2d(const example& e) {
   options.write.stage = 1;
   const auto stages = checkpoint::reshape(*from, e.in_stages(), options);
   if (!stages) return core::fail(stages.error());
-  // Of each model-parallel rank a model file and the optimizer's shards; of a pipeline its layers', too: the embedding,
-  // two transformer layers, the final norm.
+  // Each model-parallel rank has a model file and the optimizer's shards. A pipeline has files of its layers, too: the
+  // embedding, two transformer layers, the final norm.
   return wanted(ranks->files == 2 + 4 && stages->files == 4 + 4 + 2 * 4, "reshape: another number of files");
 }
 
@@ -115,7 +115,7 @@ outcome deepspeed_checkpoint(const example& e) {
   const formats::parallel_degrees written{.pipeline = 2, .tensor = 2, .data = 1};
   if (auto ok = wanted(index->written() == written, "DeepSpeedCheckpoint: other degrees"); !ok) return ok;
 
-  // Of the second stage's one rank: files, and the optimizer's states of both ranks in one.
+  // The files of the second stage's one rank, and the optimizer's states of both ranks in one.
   const auto model_files = index->model_files_of(1, 0), zero_files = index->zero_files_of(1, 0, 0);
   if (!model_files) return core::fail(model_files.error());
   if (!zero_files) return core::fail(zero_files.error());
@@ -166,7 +166,7 @@ outcome state_dict_factory(const example& e) {
   if (!whole) return core::fail(whole.error());
   if (auto ok = same(*whole, e.model, "SDLoaderFactory, joined"); !ok) return ok;
 
-  // Of a matrix that is cut along its rows each of the four has the next quarter; of what is not cut, all.
+  // Each of the four ranks has the next quarter of a matrix that is cut along its rows, and all of what is not cut.
   const auto& matrix =
       *std::ranges::find(e.model.parameters, first_layer + "mlp.dense_h_to_4h.weight", &parameter::name);
   std::vector<float> quarters;

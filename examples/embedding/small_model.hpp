@@ -1,5 +1,5 @@
-// What deepspeed_functions.cpp works with: a small Megatron model in one buffer, the places of its files, and whether
-// what came back is what was written.
+// The data of deepspeed_functions.cpp: a small Megatron model in one buffer, the places of its files, and whether the
+// values that were read are those that were written.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using state_dict = std::map<std::string, formats::fp32_tensor>;
 inline constexpr int64_t width = 128, rows = 256;
 inline const std::string first_layer = "transformer.layers.0.", last_layer = "transformer.layers.1.";
 
-/// What has to hold, or a sentence.
+/// A condition that has to hold, or the sentence that says which one does not.
 inline outcome wanted(bool holds, const std::string& sentence) {
   if (holds) return {};
   return core::fail(core::error_kind::mismatch, sentence);

@@ -19,8 +19,8 @@ inline void store_copy(const optimizer_piece<float>& piece) {
 }
 inline void store_copy([[maybe_unused]] const optimizer_piece<double>& piece) { assert(piece.copy == nullptr); }
 
-/// Calls `f(index, gradient)` for every element of the piece, with the gradient converted to the type of its states,
-/// which is computed in.
+/// Calls `f(index, gradient)` for every element of the piece. The gradient is converted to the type of the optimizer's
+/// states, in which `f` computes.
 template <class F>
 void for_each_gradient(const optimizer_piece<float>& piece, F&& f) {
   with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {

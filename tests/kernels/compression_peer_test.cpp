@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(masks_are_the_peers) {
   BOOST_TEST(cases == 9U);
 }
 
-BOOST_AUTO_TEST_CASE(trap_T14_where_the_peers_values_are_no_numbers_ours_are_kept) {
+BOOST_AUTO_TEST_CASE(where_the_peers_values_are_no_numbers_ours_are_kept) {
   const auto& traps = fixture()["traps"];
   const std::vector<float> zeros(16, 0.0F), constant(16, 0.25F);
   const auto check = [&](const char* name, const std::vector<float>& x, const quantiser& q) {

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(values_that_are_not_finite_have_the_bits_of_the_twin_within
   });
 }
 
-BOOST_AUTO_TEST_CASE(trap_T14_a_group_without_a_range_keeps_its_values) {
+BOOST_AUTO_TEST_CASE(a_group_without_a_range_keeps_its_values) {
   for (const auto& q : all_quantisers()) {
     const std::vector<float> zeros(8, 0.0F);
     TROUPE_CHECK_SAME_BITS(quantised(zeros, 2, q), zeros);
@@ -137,13 +137,13 @@ BOOST_AUTO_TEST_CASE(a_range_beyond_the_type_keeps_its_values) {
   TROUPE_CHECK_SAME_BITS(quantised(x, 1, {quantiser_kind::asymmetric, 8}), x);
 }
 
-BOOST_AUTO_TEST_CASE(trap_T14_the_largest_value_of_a_symmetric_group_is_one_step_short) {
+BOOST_AUTO_TEST_CASE(the_largest_value_of_a_symmetric_group_is_one_step_short) {
   const std::vector<float> x{1.0F, -1.0F, 0.5F, 0.25F};
   const std::vector<float> wanted{0.875F, -1.0F, 0.5F, 0.25F};
   TROUPE_CHECK_SAME_BITS(quantised(x, 1, {quantiser_kind::symmetric, 4}), wanted);
 }
 
-BOOST_AUTO_TEST_CASE(trap_T14_a_static_range_without_zero_covers_its_values) {
+BOOST_AUTO_TEST_CASE(a_static_range_without_zero_covers_its_values) {
   const std::vector<float> x{100.0F, 101.0F, 102.5F, 103.0F};
   const std::vector<value_range<double>> range{{100, 104}};
   std::vector<float> y(4);

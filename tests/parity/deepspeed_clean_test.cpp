@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(cleaned_weights_are_the_peers_with_and_without_related_modu
 
 // DeepSpeed accumulates the masks of all entries of a group, and cuts the related modules of later entries by the first
 // entry's mask.
-BOOST_AUTO_TEST_CASE(trap_T13_related_modules_of_every_entry_are_cut_by_its_own_mask) {
+BOOST_AUTO_TEST_CASE(related_modules_of_every_entry_are_cut_by_its_own_mask) {
   const auto& trap = fixture()["traps"]["T13"];
   BOOST_TEST(trap["rows"] != trap["columns"]);
   const auto apart = cleaned_run(trap).now();

@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(pruned_runs_have_the_peers_losses_in_fp32) {
   BOOST_TEST(compared == 5U);
 }
 
-BOOST_AUTO_TEST_CASE(trap_T9_pruning_by_l1_begins_without_an_end_and_lasts) {
+BOOST_AUTO_TEST_CASE(pruning_by_l1_begins_without_an_end_and_lasts) {
   BOOST_TEST(fixture()["trap_T9"] == "KeyError: 'schedule_offset_end'");  // DeepSpeed's error at step 3
   const actors::one_aten_thread alone;
   const auto job = the_job();

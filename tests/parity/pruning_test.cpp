@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_computes_with_the_masks_of_the_next_step) {
 }
 
 // DeepSpeed recomputes masks from the weights of a resumed run; Troupe keeps the masks that the run started with.
-BOOST_AUTO_TEST_CASE(trap_T10_a_run_that_resumes_anywhere_keeps_its_masks) {
+BOOST_AUTO_TEST_CASE(a_run_that_resumes_anywhere_keeps_its_masks) {
   const small_job job(tiny_gpt2);
   const settings set = settings{"gradient_order=per_step", "tied_gradients=per_use"} +
                        pruned("sparse_pruning", "0.3", "2") + pruned("row_pruning", "0.5", "3", "mlp.c_fc");

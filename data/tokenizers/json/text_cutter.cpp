@@ -214,7 +214,7 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
   const auto& by = steps_[number];
   const std::string_view text = word.text;
   std::vector<cut_element> elements;
-  // Text from `limit` on may be a part of a match that begins there, and is nothing that later steps may look at.
+  // A match that begins at `limit` may be longer than the text known so far: later steps must not read text from there.
   size_t known = 0, limit = text.size();
   const auto add_element = [&](size_t begin, size_t end, bool is_match) {
     const bool has_match = is_match && !by.pattern->matches_one_character();

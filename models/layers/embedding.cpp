@@ -88,7 +88,7 @@ void write_zeros(const sink_slot& slot, const weight& w) {
 /// `own` gets the sum over samples; rows of unused positions get zero.
 void write_position_gradient(const sink_slot& slot, const weight& w, const core::column_set& own, int64_t first,
                              const at::Tensor& g) {
-  const at::Tensor used = columns_of(at::arange(own.end(), g.options().dtype(at::kLong)), 0, own).add(first);
+  const at::Tensor used = columns_of(at::arange(first, first + own.end(), g.options().dtype(at::kLong)), 0, own);
   const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
   gradient_writer(slot, w).write_rows(used, sums.to(g.scalar_type()));
 }

@@ -26,7 +26,8 @@ class weight_work {
   using write = std::function<void(const sink_slot&, const tensors&)>;
 
   void add(tensors kept, write w) { waiting_.push_back({std::move(kept), std::move(w)}); }
-  /// Copies those kept tensors that are in the memory of `lent`, so that its owner can reuse that memory.
+  /// Copies those kept tensors that are in the memory of `lent`, so that its owner can reuse that memory; layers that
+  /// kept the same elements share one copy.
   void leave(const at::Tensor& lent);
   /// Runs all writes in order; frees the tensors of one write before the next begins.
   void run(const sink_slot& slot);

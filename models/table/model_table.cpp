@@ -223,6 +223,7 @@ struct segment_layers {
   segment_info segment;
   std::vector<layer_info> layers;
   size_t tiled_from = 0;  // index of the first layer that is computed in row tiles, if the segment is
+  double shared = 0;      // elements per token of a gradient that is the outputs' of two of the linear layers
 };
 
 /// Returns how many elements per token the weight part of a split backward reads: the gradients of the outputs of the
@@ -252,9 +253,9 @@ uint64_t formed_weight_bytes(const extent& e, std::span<const layer_info> layers
 /// the flops of their products and the bytes that a split backward keeps.
 void add_unit(const extent& e, std::string name, std::vector<segment_layers> segments, model_table& table) {
   unit_info unit{std::move(name), {}, {}};
-  for (auto& [segment, layers, tiled_from] : segments) {
+  for (auto& [segment, layers, tiled_from, shared] : segments) {
     const auto plain = std::span<const layer_info>(layers).first(segment.is_tiled() ? tiled_from : layers.size());
-    segment.weight_bytes = e.activations(read_by_weight_part(plain)) +
+    segment.weight_bytes = e.activations(read_by_weight_part(plain) - shared) +
                            formed_weight_bytes(e, std::span<const layer_info>(layers).subspan(plain.size()));
     double products = 0;
     size_t index = 0;
@@ -375,7 +376,8 @@ segment_layers norm_of(const model_spec& s, const extent& e, const char* name, s
 }
 
 /// Adds the MLP to `last`, the last segment of attention, where both read the same residual path. `keeps_input`: the
-/// segment already keeps the MLP's input.
+/// segment already keeps the MLP's input. Both are added to that path, so the gradient of what they add is one tensor,
+/// except where each has a dropout mask of its own.
 void join(const model_spec& s, const extent& e, segment_layers mlp, bool keeps_input, segment_layers& last) {
   segment_info &to = last.segment, &more = mlp.segment;
   to.name = keeps_input ? "block" : to.name + " and mlp";
@@ -385,6 +387,7 @@ void join(const model_spec& s, const extent& e, segment_layers mlp, bool keeps_i
   to.light = {};
   if (more.is_tiled()) to.light = {to.saved_bytes, more.tile_bytes, more.light.flops};
   last.tiled_from = last.layers.size();
+  if (!more.is_tiled() && s.residual_dropout == 0) last.shared = s.width;
   for (layer_info& l : mlp.layers) last.layers.push_back(std::move(l));
 }
 

@@ -36,7 +36,8 @@ at::Tensor form_logits(const logit_form& form, const at::Tensor& products, bool 
 
 void form_logits_backward(const logit_form& form, const at::Tensor& gradient, const at::Tensor& kept) {
   // The factors soft_cap and 1 / soft_cap of the two multiplications cancel.
-  if (form.soft_cap != 0) gradient.copy_(at::tanh_backward(gradient, kept));
+  at::Tensor here = gradient;
+  if (form.soft_cap != 0) at::tanh_backward_out(here, gradient, kept);
   if (form.divisor != 1) gradient.div_(form.divisor);
 }
 

@@ -19,7 +19,13 @@ const std::vector<std::string> families = {
     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 32, "vocab_size": 67,
         "activation_function": "relu"})",
     R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
-        "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32})"};
+        "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32})",
+    R"({"model_type": "granite", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "embedding_multiplier": 3,
+        "residual_multiplier": 0.3, "attention_multiplier": 0.2, "logits_scaling": 3})",
+    R"({"model_type": "smollm3", "num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 67,
+        "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 32, "no_rope_layers": [0, 1],
+        "pad_token_id": null})"};
 constexpr core::dtype types[] = {core::dtype::f32, core::dtype::bf16, core::dtype::f16, core::dtype::f64};
 constexpr uint64_t rows = 5, columns = 32;
 

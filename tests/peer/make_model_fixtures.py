@@ -3,10 +3,12 @@
 config.json and model.safetensors are what transformers saves; expected.safetensors holds tokens (B, T + 1), logits
 (B, T, V), loss and every gradient under `grad.<parameter>`. packed.safetensors holds the same of rows that pack
 several documents: `starts` (B, T), the column where each input's document begins, makes the attention mask
-block-diagonal and lets positions restart; logits are left out. `spread` has the largest relative difference of a gradient
-that the peer itself computes in bf16, and in fp16, from its own in fp32. Models named `_window` attend to fewer tokens than
-a row has. Encoders (bert, roberta) have `targets` (B, T), -100 for inputs without one, instead of the next tokens, and
-attend to all tokens of a document. Run by `make peer`; the result is committed. Further arguments are the names of the models to make.
+block-diagonal and lets positions restart; logits are left out. `spread` (2, 2) has, for bf16 and for fp16, the largest
+relative difference of a gradient that the peer itself computes in that type from its own in fp32, and the root mean
+square over all gradients; gradients that are rounding noise about 0 are left out (the bias of keys that are not rotated
+has the gradient 0, because softmax does not change with it). Models named `_window` attend to fewer tokens than a row
+has. Encoders (bert, roberta) have `targets` (B, T), -100 for inputs without one, instead of the next tokens, and attend
+to all tokens of a document. Run by `make peer`; the result is committed. Further arguments are the names of the models to make.
 """
 
 import copy
@@ -137,10 +139,14 @@ def spread_of(model, tokens, targets):
         return [p.grad.float() for p in run.parameters()]
 
     wanted = gradients(model)
-    # Biases of keys without rotary positions change no weight of attention: their gradients are rounding errors of 0.
-    return torch.tensor([max(((g - w).norm() / w.norm()).item() for g, w in zip(gradients(copy.deepcopy(model).to(t)), wanted)
-                             if w.norm() > 1e-6)
-                         for t in (torch.bfloat16, torch.float16)])
+    noise = 1e-6 * max(w.norm() for w in wanted)
+
+    def errors(narrow):
+        pairs = zip(gradients(copy.deepcopy(model).to(narrow)), wanted)
+        relative = torch.stack([(g - w).norm() / w.norm() for g, w in pairs if w.norm() > noise])
+        return torch.stack([relative.max(), relative.square().mean().sqrt()])
+
+    return torch.stack([errors(t) for t in (torch.bfloat16, torch.float16)])
 
 
 def make(name, kind, config, folder):

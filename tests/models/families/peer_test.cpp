@@ -110,9 +110,21 @@ constexpr const char* names[] = {"gpt2",
                                  "bert_gelu_new",
                                  "roberta"};
 
-/// True for a gradient that is 0 but for rounding errors: that of a bias of keys without rotary positions, which
-/// changes no attention weight.
-bool is_noise(const at::Tensor& gradient) { return gradient.norm().item<double>() < 1e-6; }
+/// The gradients that transformers computed in fp32, and the largest of their norms.
+struct peer_gradients {
+  explicit peer_gradients(const peer_model& m) {
+    for (const auto& info : m.ours.model->table().parameters) {
+      all.push_back(load(m.expected, gradient_name(info.name)).to(at::kDouble));
+      largest = std::max(largest, all.back().norm().item<double>());
+    }
+  }
+  /// True if the gradient of parameter `p` is 0 but for rounding, so that no relative difference has a meaning: the
+  /// bias of keys without rotary positions adds one number to all scores of a query, which softmax does not see.
+  [[nodiscard]] bool is_noise(uint32_t p) const { return all[p].norm().item<double>() <= 1e-6 * largest; }
+
+  std::vector<at::Tensor> all;  // [parameter], in fp64
+  double largest = 0;
+};
 
 void check_gradients(const std::string& name, const std::string& file = "expected.safetensors") {
   peer_model m(name, core::dtype::f32, file);
@@ -120,16 +132,16 @@ void check_gradients(const std::string& name, const std::string& file = "expecte
   const double loss = m.ours.step(m.data.batch, sink);
   const double wanted = load(m.expected, "loss").item<double>();
   BOOST_TEST(std::abs(loss - wanted) <= tolerance * wanted, loss << " against " << wanted);
+  const peer_gradients peers(m);
   size_t compared = 0;
-  for (uint32_t p = 0; p < sink.gradients.size(); ++p) {
+  for (uint32_t p = 0; p < sink.gradients.size(); ++p, ++compared) {
     const auto& info = m.ours.model->table().parameters[p];
-    const at::Tensor gradient = load(m.expected, gradient_name(info.name));
-    ++compared;
-    if (is_noise(gradient)) {
-      BOOST_TEST(is_noise(sink.gradients[p]), info.name);
+    if (peers.is_noise(p)) {
+      const double share = sink.gradients[p].to(at::kDouble).norm().item<double>() / peers.largest;
+      BOOST_TEST(share <= 1e-6, info.name << " is " << share << " of the largest gradient, and 0 in exact numbers");
       continue;
     }
-    const double difference = relative_difference(sink.gradients[p], gradient);
+    const double difference = relative_difference(sink.gradients[p], peers.all[p]);
     BOOST_TEST(difference <= tolerance, info.name << " differs by " << difference);
   }
   size_t gradients = 0;
@@ -177,33 +189,55 @@ void check_logits(const std::string& name) {
     }
 }
 
-/// Returns the largest relative difference of a gradient that transformers computes in bf16, or in fp16, from its own
-/// in fp32, if the fixture has it; else 0.
-double spread_of(const peer_model& m, core::dtype type) {
-  if (m.expected.find("spread") == nullptr) return 0;
-  return load(m.expected, "spread")[type == core::dtype::bf16 ? 0 : 1].item<double>();
+/// Rounding errors of a model's gradients in a 16-bit type: relative differences from transformers' gradients in fp32.
+struct gradient_errors {
+  double largest = 0, root_mean_square = 0;
+};
+
+/// Returns the errors of transformers' own gradients in `type`, if the fixture has them; else 0.
+gradient_errors errors_of_peer(const peer_model& m, core::dtype type) {
+  if (m.expected.find("spread") == nullptr) return {};
+  const at::Tensor of_type = load(m.expected, "spread")[type == core::dtype::bf16 ? 0 : 1];
+  return {of_type[0].item<double>(), of_type[1].item<double>()};
 }
 
+// Both models' errors are measured against the same gradients in fp32. They depend on the draw of weights and tokens:
+// over 32 draws of gemma2 in bf16 the root mean square of all errors was 2.44e-2 (transformers 2.67e-2), but that of a
+// single draw up to 1.51 times transformers' (0.97 times in the median), and its largest error up to 1.86 times.
 void check_narrow_types(const std::string& name) {
   for (const core::dtype type : {core::dtype::bf16, core::dtype::f16}) {
     peer_model m(name, type);
     tensor_sink sink(m.ours.model->table(), type);
     const double loss = m.ours.step(m.data.batch, sink);
+    const gradient_errors of_peer = errors_of_peer(m, type);
     // Several times the rounding errors 2^-9 of bf16 and 2^-12 of fp16.
-    const double close = std::max(1.5 * spread_of(m, type), type == core::dtype::bf16 ? 3e-2 : 4e-3);
+    const double usual = type == core::dtype::bf16 ? 3e-2 : 4e-3, close = std::max(2 * of_peer.largest, usual);
     // Gradients of the norms of heads are small sums of large terms: transformers' own in bf16 and fp16 differ from its
     // fp32 by up to 3.03e-2 and 4.31e-3 for these models.
     const double close_in_heads = std::max(close, type == core::dtype::bf16 ? 4.5e-2 : 6.5e-3);
-    BOOST_TEST(std::abs(loss / load(m.expected, "loss").item<double>() - 1) <= close);
+    const peer_gradients peers(m);
+    double squares = 0, compared = 0;
+    BOOST_TEST(std::abs(loss / load(m.expected, "loss").item<double>() - 1) <= usual);
     for (uint32_t p = 0; p < sink.gradients.size(); ++p) {
       const auto& info = m.ours.model->table().parameters[p];
-      const at::Tensor gradient = load(m.expected, gradient_name(info.name));
-      if (is_noise(gradient)) continue;
-      const double difference = relative_difference(sink.gradients[p], gradient);
+      if (peers.is_noise(p)) {
+        // transformers' own gradients that are 0 in exact numbers reach 1.5e-5 of the largest one.
+        const double share = sink.gradients[p].to(at::kDouble).norm().item<double>() / peers.largest;
+        BOOST_TEST(share <= 3e-5, core::name_of(type) << " " << info.name << " is " << share << " of the largest");
+        continue;
+      }
+      const double difference = relative_difference(sink.gradients[p], peers.all[p]);
       const bool is_of_heads = info.name.ends_with(".q_norm.weight") || info.name.ends_with(".k_norm.weight");
       BOOST_TEST(difference <= (is_of_heads ? close_in_heads : close),
                  core::name_of(type) << " " << info.name << " differs by " << difference);
+      squares += difference * difference;
+      ++compared;
     }
+    if (of_peer.root_mean_square == 0) continue;
+    const double all = std::sqrt(squares / compared);
+    BOOST_TEST(all <= std::max(1.5 * of_peer.root_mean_square, usual / 2),
+               core::name_of(type) << " gradients differ by " << all << ", transformers' by "
+                                   << of_peer.root_mean_square << " (root mean squares)");
   }
 }
 

@@ -264,8 +264,9 @@ BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
 }
 
 BOOST_AUTO_TEST_CASE(models_with_further_norms_and_factors_keep_the_bytes_of_their_tables) {
-  for (const auto& json : {qwen3_json, olmo2_json, granite_json, gemma2_json, gemma3_json, phi3_json, gpt_neox_json,
-                           gpt_neox_dropout_json, gpt_neox_sequential_json, smollm3_json, bert_json, bert_by_kernel_json})
+  for (const auto& json :
+       {qwen3_json, olmo2_json, granite_json, gemma2_json, gemma3_json, phi3_json, gpt_neox_json, gpt_neox_dropout_json,
+        gpt_neox_sequential_json, smollm3_json, bert_json, bert_by_kernel_json})
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) BOOST_TEST_CONTEXT(json) {
         check_saved_bytes(json, type);
         check_weight_bytes(json, type);

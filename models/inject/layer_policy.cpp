@@ -21,7 +21,6 @@ std::vector<layer_policy> rows_of_encoders() {
   using enum layer_role;
   layer_policy bert{
       .name = "HFBertLayerPolicy",
-      .classes = {"BertLayer", "RobertaLayer"},
       .families = {"bert", "roberta", "xlm_roberta", "camembert", "electra", "ernie", "nezha", "splinter"},
       .paths = {{query, "attention.self.query"},
                 {key, "attention.self.key"},
@@ -35,7 +34,6 @@ std::vector<layer_policy> rows_of_encoders() {
       .act = mlp_activation::gelu_exact,
       .causal = false};
   layer_policy distil{.name = "HFDistilBertLayerPolicy",
-                      .classes = {"TransformerBlock"},
                       .families = {"distilbert"},
                       .paths = {{query, "attention.q_lin"},
                                 {key, "attention.k_lin"},
@@ -49,7 +47,6 @@ std::vector<layer_policy> rows_of_encoders() {
                       .act = mlp_activation::gelu_exact,
                       .causal = false};
   layer_policy clip{.name = "HFCLIPLayerPolicy",
-                    .classes = {"CLIPEncoderLayer"},
                     .families = {"clip"},
                     .paths = {{attention_norm, "layer_norm1"},
                               {query, "self_attn.q_proj"},
@@ -67,7 +64,6 @@ std::vector<layer_policy> rows_of_encoders() {
 std::vector<layer_policy> rows_of_gpts() {
   using enum layer_role;
   layer_policy gpt2{.name = "HFGPT2LayerPolicy",
-                    .classes = {"GPT2Block"},
                     .families = {"gpt2"},
                     .paths = {{attention_norm, "ln_1"},
                               {packed_qkv, "attn.c_attn"},
@@ -76,7 +72,6 @@ std::vector<layer_policy> rows_of_gpts() {
                               {up, "mlp.c_fc"},
                               {down, "mlp.c_proj"}}};
   layer_policy neo{.name = "HFGPTNEOLayerPolicy",
-                   .classes = {"GPTNeoBlock"},
                    .families = {"gpt_neo", "gpt-neo"},
                    .paths = {{attention_norm, "ln_1"},
                              {query, "attn.attention.q_proj"},
@@ -88,7 +83,6 @@ std::vector<layer_policy> rows_of_gpts() {
                              {down, "mlp.c_proj"}},
                    .stays = "it does not scale its scores, and every second layer sees 256 tokens"};
   layer_policy gptj{.name = "HFGPTJLayerPolicy",
-                    .classes = {"GPTJBlock"},
                     .families = {"gptj", "gpt-j"},
                     .paths = {{attention_norm, "ln_1"},
                               {query, "attn.q_proj"},
@@ -100,7 +94,6 @@ std::vector<layer_policy> rows_of_gpts() {
                     .order = norm_order::parallel,
                     .stays = turns_neighbours};
   layer_policy neox{.name = "GPTNEOXLayerPolicy",
-                    .classes = {"GPTNeoXLayer"},
                     .families = {"gpt_neox", "gpt-neox"},
                     .paths = {{attention_norm, "input_layernorm"},
                               {packed_qkv, "attention.query_key_value"},
@@ -113,7 +106,6 @@ std::vector<layer_policy> rows_of_gpts() {
                     .act = mlp_activation::gelu_exact,
                     .stays = turns_neighbours};
   layer_policy megatron{.name = "MegatronLayerPolicy",
-                        .classes = {"ParallelTransformerLayer"},
                         .families = {"megatron"},
                         .paths = {{attention_norm, "input_layernorm"},
                                   {packed_qkv, "self_attention.query_key_value"},
@@ -124,10 +116,8 @@ std::vector<layer_policy> rows_of_gpts() {
                                   {up, "mlp.dense_h_to_4h"},
                                   {down, "mlp.dense_4h_to_h"}},
                         .packing = qkv_packing::by_head};
-  layer_policy megatron_moe{
-      .name = "MegatronMoELayerPolicy", .classes = {"ParallelTransformerLayer"}, .refused = has_experts};
+  layer_policy megatron_moe{.name = "MegatronMoELayerPolicy", .refused = has_experts};
   layer_policy opt{.name = "HFOPTLayerPolicy",
-                   .classes = {"OPTDecoderLayer"},
                    .families = {"opt", "xglm", "bigbird_pegasus", "m2m_100", "marian", "mvp", "pegasus", "plbart"},
                    .paths = {{attention_norm, "self_attn_layer_norm"},
                              {query, "self_attn.q_proj"},
@@ -139,7 +129,6 @@ std::vector<layer_policy> rows_of_gpts() {
                              {down, "fc2"}},
                    .act = mlp_activation::relu};
   layer_policy bloom{.name = "BLOOMLayerPolicy",
-                     .classes = {"BloomBlock"},
                      .families = {"bloom"},
                      .paths = {{attention_norm, "input_layernorm"},
                                {packed_qkv, "self_attention.query_key_value"},
@@ -154,10 +143,9 @@ std::vector<layer_policy> rows_of_gpts() {
 }
 
 /// Returns a row with the modules of Llama's blocks, as Hugging Face names them.
-layer_policy like_llama(std::string name, std::vector<std::string> classes, std::vector<std::string> families) {
+layer_policy like_llama(std::string name, std::vector<std::string> families) {
   using enum layer_role;
   return {.name = std::move(name),
-          .classes = std::move(classes),
           .families = std::move(families),
           .paths = {{attention_norm, "input_layernorm"},
                     {query, "self_attn.q_proj"},
@@ -176,7 +164,6 @@ layer_policy like_llama(std::string name, std::vector<std::string> classes, std:
 std::vector<layer_policy> rows_of_llamas() {
   using enum layer_role;
   layer_policy meta{.name = "LLAMA2LayerPolicy",
-                    .classes = {"TransformerBlock"},
                     .paths = {{attention_norm, "attention_norm"},
                               {query, "attention.wq"},
                               {key, "attention.wk"},
@@ -189,16 +176,11 @@ std::vector<layer_policy> rows_of_llamas() {
                     .norm = norm_kind::rms,
                     .act = mlp_activation::silu,
                     .stays = turns_neighbours};
-  layer_policy mixtral{.name = "MixtralPolicy",
-                       .classes = {"MixtralDecoderLayer"},
-                       .families = {"mixtral", "arctic", "deepseek_v2", "deepseek_v3"},
-                       .refused = has_experts};
-  layer_policy moe{.name = "Qwen2MoePolicy",
-                   .classes = {"Qwen2MoeDecoderLayer"},
-                   .families = {"qwen2-moe", "qwen2_moe", "qwen3_moe"},
-                   .refused = has_experts};
+  layer_policy mixtral{
+      .name = "MixtralPolicy", .families = {"mixtral", "arctic", "deepseek_v2", "deepseek_v3"}, .refused = has_experts};
+  layer_policy moe{
+      .name = "Qwen2MoePolicy", .families = {"qwen2-moe", "qwen2_moe", "qwen3_moe"}, .refused = has_experts};
   layer_policy qwen{.name = "QwenPolicy",
-                    .classes = {"QWenBlock"},
                     .families = {"qwen"},
                     .paths = {{attention_norm, "ln_1"},
                               {packed_qkv, "attn.c_attn"},
@@ -211,18 +193,18 @@ std::vector<layer_policy> rows_of_llamas() {
                     .act = mlp_activation::silu,
                     .rotates = true,
                     .epsilon = 1e-6};
-  layer_policy qwen2 = like_llama("Qwen2Policy", {"Qwen2DecoderLayer"}, {"qwen2", "qwen2.5"});
+  layer_policy qwen2 = like_llama("Qwen2Policy", {"qwen2", "qwen2.5"});
   qwen2.epsilon = 1e-6;
-  layer_policy qwen3 = like_llama("Qwen3Policy", {"Qwen3DecoderLayer"}, {"qwen3"});
+  layer_policy qwen3 = like_llama("Qwen3Policy", {"qwen3"});
   qwen3.stays = "it has a norm for each head of queries and keys";
-  layer_policy gemma = like_llama("GemmaPolicy", {"GemmaDecoderLayer"}, {"gemma"});
+  layer_policy gemma = like_llama("GemmaPolicy", {"gemma"});
   gemma.norm = norm_kind::rms_plus_one;
   gemma.act = mlp_activation::gelu_tanh;
   gemma.stays = "its norms multiply by 1 + w";
-  return {like_llama("LLAMALayerPolicy", {"LlamaDecoderLayer"}, {"llama", "llama2", "codellama", "yi"}),
+  return {like_llama("LLAMALayerPolicy", {"llama", "llama2", "codellama", "yi"}),
           std::move(meta),
-          like_llama("InternLMLayerPolicy", {"InternLMDecoderLayer"}, {"internlm"}),
-          like_llama("MistralPolicy", {"MistralDecoderLayer"}, {"mistral"}),
+          like_llama("InternLMLayerPolicy", {"internlm"}),
+          like_llama("MistralPolicy", {"mistral"}),
           std::move(mixtral),
           std::move(qwen),
           std::move(qwen2),
@@ -234,7 +216,6 @@ std::vector<layer_policy> rows_of_llamas() {
 std::vector<layer_policy> rows_of_others() {
   using enum layer_role;
   layer_policy phi{.name = "PhiPolicy",
-                   .classes = {"PhiDecoderLayer"},
                    .families = {"phi"},
                    .paths = {{attention_norm, "input_layernorm"},
                              {query, "self_attn.q_proj"},
@@ -245,12 +226,11 @@ std::vector<layer_policy> rows_of_others() {
                              {down, "mlp.fc2"}},
                    .order = norm_order::parallel,
                    .stays = turns_neighbours};
-  layer_policy phi3 = like_llama("Phi3Policy", {"Phi3DecoderLayer"}, {"phi3", "phi4"});
+  layer_policy phi3 = like_llama("Phi3Policy", {"phi3", "phi4"});
   phi3.paths = {{attention_norm, "input_layernorm"},  {packed_qkv, "self_attn.qkv_proj"},
                 {output, "self_attn.o_proj"},         {mlp_norm, "post_attention_layernorm"},
                 {packed_gate_up, "mlp.gate_up_proj"}, {down, "mlp.down_proj"}};
   layer_policy falcon{.name = "FalconPolicy",
-                      .classes = {"FalconDecoderLayer"},
                       .families = {"falcon"},
                       .paths = {{attention_norm, "input_layernorm"},
                                 {attention_norm, "ln_attn"},
@@ -264,7 +244,6 @@ std::vector<layer_policy> rows_of_others() {
                       .act = mlp_activation::gelu_exact,
                       .stays = "it packs queries, keys and values by groups of heads"};
   layer_policy chatglm{.name = "ChatGLM2",
-                       .classes = {"GLMBlock"},
                        .families = {"chatglm", "chatglm2", "chatglm3"},
                        .paths = {{attention_norm, "input_layernorm"},
                                  {packed_qkv, "self_attention.query_key_value"},
@@ -275,7 +254,7 @@ std::vector<layer_policy> rows_of_others() {
                        .norm = norm_kind::rms,
                        .act = mlp_activation::silu,
                        .stays = turns_neighbours};
-  layer_policy baichuan = like_llama("Baichuan", {"BaichuanLayer", "DecoderLayer"}, {"baichuan"});
+  layer_policy baichuan = like_llama("Baichuan", {"baichuan"});
   baichuan.paths = {{attention_norm, "input_layernorm"},
                     {packed_qkv, "self_attn.W_pack"},
                     {output, "self_attn.o_proj"},
@@ -284,7 +263,6 @@ std::vector<layer_policy> rows_of_others() {
                     {up, "mlp.up_proj"},
                     {down, "mlp.down_proj"}};
   layer_policy codegen{.name = "CodeGen",
-                       .classes = {"CodeGenBlock"},
                        .families = {"codegen"},
                        .paths = {{attention_norm, "ln_1"},
                                  {packed_qkv, "attn.qkv_proj"},
@@ -295,7 +273,6 @@ std::vector<layer_policy> rows_of_others() {
                        .packing = qkv_packing::other,
                        .stays = "it packs queries, values and keys in four groups"};
   layer_policy mpt{.name = "MPT",
-                   .classes = {"MPTBlock", "MptBlock"},
                    .families = {"mpt"},
                    .paths = {{attention_norm, "norm_1"},
                              {packed_qkv, "attn.Wqkv"},
@@ -306,7 +283,6 @@ std::vector<layer_policy> rows_of_others() {
                    .act = mlp_activation::gelu_exact,
                    .stays = "it adds a slope per head to its scores (ALiBi)"};
   layer_policy bigcode{.name = "GPTBigCode",
-                       .classes = {"GPTBigCodeBlock"},
                        .families = {"starcode", "gpt_bigcode"},
                        .paths = {{attention_norm, "ln_1"},
                                  {packed_qkv, "attn.c_attn"},
@@ -322,8 +298,8 @@ std::vector<layer_policy> all_rows() {
   std::vector<layer_policy> out;
   for (auto* of : {&rows_of_encoders, &rows_of_gpts, &rows_of_llamas, &rows_of_others})
     for (layer_policy& row : (*of)()) out.push_back(std::move(row));
-  out.push_back({.name = "UNetPolicy", .classes = {"UNet2DConditionModel"}, .refused = is_diffusion});
-  out.push_back({.name = "VAEPolicy", .classes = {"AutoencoderKL"}, .refused = is_diffusion});
+  out.push_back({.name = "UNetPolicy", .refused = is_diffusion});
+  out.push_back({.name = "VAEPolicy", .refused = is_diffusion});
   return out;
 }
 
@@ -360,8 +336,8 @@ std::vector<std::string> paths_with(const layer_policy& policy, const std::vecto
 
 std::string_view name_of(layer_role role) {
   constexpr std::array<std::string_view, 11> names = {
-      "attention_norm", "query", "key",           "value", "packed_qkv", "output", "mlp_norm", "gate",
-      "up",             "packed_gate_up", "down"};
+      "attention_norm", "query", "key", "value",          "packed_qkv", "output",
+      "mlp_norm",       "gate",  "up",  "packed_gate_up", "down"};
   return names.at(static_cast<size_t>(role));
 }
 

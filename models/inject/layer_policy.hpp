@@ -57,7 +57,6 @@ enum class mlp_activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };
 /// cannot be read from torch's modules, so the host sets them.
 struct layer_policy {
   std::string name = {};                   ///< DeepSpeed's policy class, such as "HFGPT2LayerPolicy", or a host's name
-  std::vector<std::string> classes = {};   ///< classes of the blocks in the published models
   std::vector<std::string> families = {};  ///< AutoTP's names of the families whose blocks have these modules
   std::vector<role_path> paths = {};       ///< empty: no blocks, only layers that are recognised by their types
   norm_order order = norm_order::before;

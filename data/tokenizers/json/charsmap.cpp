@@ -5,29 +5,12 @@
 #include <span>
 
 #include "core/utf8.hpp"
+#include "data/tokenizers/base64.hpp"
 #include "data/tokenizers/json/characters.hpp"
 #include "data/tokenizers/sentencepiece_checks.hpp"
 
 namespace troupe::data {
 namespace {
-
-/// Returns the bytes of text in base 64, which `=` may fill up; an error for any other text.
-core::result<std::string> from_base64(std::string_view text) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  uint32_t bits = 0, count = 0;
-  while (text.ends_with('=')) text.remove_suffix(1);
-  for (const char c : text) {
-    const size_t value = digits.find(c);
-    if (value == digits.npos) return core::refused("wanted text in base 64");
-    bits = bits << 6 | static_cast<uint32_t>(value);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out.push_back(static_cast<char>(bits >> count & 0xFF));
-  }
-  return out;
-}
 
 /// Returns the place to which the unit of a Darts trie leads, relative to the unit's own.
 constexpr uint32_t offset_in(uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
@@ -35,7 +18,9 @@ constexpr uint32_t offset_in(uint32_t unit) { return (unit >> 10) << ((unit & 0x
 }  // namespace
 
 core::result<charsmap> charsmap::make(std::string_view base64) {
-  TROUPE_ASSIGN(const auto table, from_base64(base64));
+  const auto bytes = from_base64(base64);
+  if (!bytes) return core::refused("wanted text in base 64");
+  const std::string& table = *bytes;
   if (const auto fault = fault_in_rules(std::as_bytes(std::span(table))); !fault.empty())
     return core::refused(fmt::format("wanted a table of rules, got {}", fault));
   charsmap out;

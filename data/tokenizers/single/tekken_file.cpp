@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "data/tokenizers/single/base64.hpp"
+#include "data/tokenizers/base64.hpp"
 #include "data/tokenizers/single/ranked_words.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"

@@ -15,7 +15,7 @@
 #include "core/number.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
-#include "data/tokenizers/single/base64.hpp"
+#include "data/tokenizers/base64.hpp"
 #include "data/tokenizers/single/named_rules.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"

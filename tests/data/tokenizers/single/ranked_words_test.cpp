@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "data/tokenizers/single/base64.hpp"
+#include "data/tokenizers/base64.hpp"
 #include "data/tokenizers/single/named_rules.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "data/tokenizers/word_merges.hpp"

@@ -11,8 +11,8 @@
 
 #include "apps/checkpoint/model_description.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
-#include "data/tokenizers/single/gguf_tokenizer.hpp"
-#include "data/tokenizers/single/named_rules.hpp"
+#include "data/tokenizers/gguf_tokenizer.hpp"
+#include "data/tokenizers/named_rules.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "formats/gguf/source.hpp"
 

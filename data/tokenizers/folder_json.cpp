@@ -10,7 +10,7 @@
 #include "core/lfs_pointer.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
-#include "data/tokenizers/single/made_files.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::data {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/utf8.hpp"
-#include "data/tokenizers/json/characters.hpp"
+#include "data/tokenizers/characters.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 #include "data/tokenizers/word_expressions.hpp"
 

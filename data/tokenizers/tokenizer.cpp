@@ -7,9 +7,9 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/byte_pair.hpp"
-#include "data/tokenizers/json/pipeline_tokenizer.hpp"
+#include "data/tokenizers/made_files.hpp"
+#include "data/tokenizers/pipeline_tokenizer.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
-#include "data/tokenizers/single/made_files.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 

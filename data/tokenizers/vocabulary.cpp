@@ -10,10 +10,10 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/merge_lines.hpp"
 #include "data/tokenizers/sentencepiece.hpp"
 #include "data/tokenizers/sentencepiece_checks.hpp"
-#include "data/tokenizers/single/made_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 

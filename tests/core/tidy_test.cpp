@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
       {{"zlib.h"}, {"data/"}},
       {{"lz4", "snappy"}, {"data/formats/block_codec."}},
       {{"pcre2.h"}, {"data/tokenizers/word_cutter."}},
-      {{"utf8proc.h"}, {"data/tokenizers/json/characters."}},
+      {{"utf8proc.h"}, {"data/tokenizers/characters."}},
       {{"sentencepiece_processor.h"}, {"data/tokenizers/sentencepiece."}},
       {{"re2/"},
        {"formats/names/name_pattern.", "config/sections/name_pattern.", "config/sections/parameter_groups.",

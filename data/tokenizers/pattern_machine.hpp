@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "data/tokenizers/json/pattern.hpp"
+#include "data/tokenizers/pattern.hpp"
 
 namespace troupe::data {
 

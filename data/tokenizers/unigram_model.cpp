@@ -4,8 +4,8 @@
 
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_pair.hpp"
-#include "data/tokenizers/json/word_model.hpp"
-#include "data/tokenizers/json/word_trie.hpp"
+#include "data/tokenizers/word_model.hpp"
+#include "data/tokenizers/word_trie.hpp"
 
 namespace troupe::data {
 namespace {

@@ -1,9 +1,9 @@
-#include "data/tokenizers/json/added_finder.hpp"
+#include "data/tokenizers/added_finder.hpp"
 
 #include <algorithm>
 
 #include "core/utf8.hpp"
-#include "data/tokenizers/json/characters.hpp"
+#include "data/tokenizers/characters.hpp"
 
 namespace troupe::data {
 namespace {

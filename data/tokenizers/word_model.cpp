@@ -1,5 +1,5 @@
 // Reads the key `model` of a tokenizer.json.
-#include "data/tokenizers/json/word_model.hpp"
+#include "data/tokenizers/word_model.hpp"
 
 #include <fmt/format.h>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "data/tokenizers/json/pattern_machine.hpp"
+#include "data/tokenizers/pattern_machine.hpp"
 
 namespace troupe::data {
 

@@ -1,4 +1,4 @@
-#include "data/tokenizers/single/gguf_tokenizer.hpp"
+#include "data/tokenizers/gguf_tokenizer.hpp"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "core/utf8.hpp"
-#include "data/tokenizers/single/named_rules.hpp"
-#include "data/tokenizers/single/sentencepiece_writer.hpp"
+#include "data/tokenizers/named_rules.hpp"
+#include "data/tokenizers/sentencepiece_writer.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/word_merges.hpp"
 #include "formats/gguf/header.hpp"

@@ -1,4 +1,4 @@
-#include "data/tokenizers/single/named_rules.hpp"
+#include "data/tokenizers/named_rules.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "data/tokenizers/single/made_files.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/text_rules.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 #include "data/tokenizers/word_expressions.hpp"

@@ -1,8 +1,8 @@
 // The model WordPiece of tokenizer.json, BERT's: the longest word of the vocabulary at each place of a word.
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_pair.hpp"
-#include "data/tokenizers/json/word_model.hpp"
-#include "data/tokenizers/json/word_trie.hpp"
+#include "data/tokenizers/word_model.hpp"
+#include "data/tokenizers/word_trie.hpp"
 
 namespace troupe::data {
 namespace {

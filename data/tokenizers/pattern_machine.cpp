@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/pattern_machine.hpp"
+#include "data/tokenizers/pattern_machine.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "data/tokenizers/single/sentencepiece_writer.hpp"
+#include "data/tokenizers/sentencepiece_writer.hpp"
 
 #include <algorithm>
 #include <array>

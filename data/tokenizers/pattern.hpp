@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "data/tokenizers/json/characters.hpp"
+#include "data/tokenizers/characters.hpp"
 
 namespace troupe::data {
 

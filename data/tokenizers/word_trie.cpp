@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/word_trie.hpp"
+#include "data/tokenizers/word_trie.hpp"
 
 #include <algorithm>
 

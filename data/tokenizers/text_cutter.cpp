@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/text_cutter.hpp"
+#include "data/tokenizers/text_cutter.hpp"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/error.hpp"
-#include "data/tokenizers/single/ranked_words.hpp"
+#include "data/tokenizers/ranked_words.hpp"
 
 namespace troupe::data {
 

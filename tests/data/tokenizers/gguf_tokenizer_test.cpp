@@ -1,10 +1,10 @@
 // Tests tokenizers from the vocabulary in a GGUF file: tokens, special tokens, the files that are made, and refusals.
-#include "data/tokenizers/single/gguf_tokenizer.hpp"
+#include "data/tokenizers/gguf_tokenizer.hpp"
 
 #include <span>
 
 #include "core/source_file.hpp"
-#include "data/tokenizers/single/made_files.hpp"
+#include "data/tokenizers/made_files.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "formats/gguf/header.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizers/json/pattern_machine.hpp"
+#include "data/tokenizers/pattern_machine.hpp"
 #include "data/tokenizers/text_rules.hpp"
 #include "data/tokenizers/word_cutter.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"

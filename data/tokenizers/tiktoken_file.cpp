@@ -1,4 +1,4 @@
-#include "data/tokenizers/single/tiktoken_file.hpp"
+#include "data/tokenizers/tiktoken_file.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/tokenizers/base64.hpp"
-#include "data/tokenizers/single/named_rules.hpp"
+#include "data/tokenizers/named_rules.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 

@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/charsmap.hpp"
+#include "data/tokenizers/charsmap.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "core/utf8.hpp"
 #include "data/tokenizers/base64.hpp"
-#include "data/tokenizers/json/characters.hpp"
+#include "data/tokenizers/characters.hpp"
 #include "data/tokenizers/sentencepiece_checks.hpp"
 
 namespace troupe::data {

@@ -1,4 +1,4 @@
-#include "data/tokenizers/single/ranked_words.hpp"
+#include "data/tokenizers/ranked_words.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
-#include "data/tokenizers/single/named_rules.hpp"
+#include "data/tokenizers/named_rules.hpp"
 #include "data/tokenizers/word_merges.hpp"
 
 namespace troupe::data {

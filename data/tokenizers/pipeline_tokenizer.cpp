@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/pipeline_tokenizer.hpp"
+#include "data/tokenizers/pipeline_tokenizer.hpp"
 
 #include <fmt/format.h>
 
@@ -9,13 +9,13 @@
 
 #include "core/text.hpp"
 #include "core/utf8.hpp"
-#include "data/tokenizers/json/added_finder.hpp"
-#include "data/tokenizers/json/decoder.hpp"
-#include "data/tokenizers/json/normalizer.hpp"
-#include "data/tokenizers/json/text_cutter.hpp"
-#include "data/tokenizers/json/word_model.hpp"
+#include "data/tokenizers/added_finder.hpp"
+#include "data/tokenizers/decoder.hpp"
+#include "data/tokenizers/normalizer.hpp"
+#include "data/tokenizers/text_cutter.hpp"
 #include "data/tokenizers/text_rules.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
+#include "data/tokenizers/word_model.hpp"
 
 namespace troupe::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/pattern.hpp"
+#include "data/tokenizers/pattern.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/decoder.hpp"
+#include "data/tokenizers/decoder.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "core/text.hpp"
 #include "core/utf8.hpp"
 #include "data/tokenizers/byte_alphabet.hpp"
-#include "data/tokenizers/json/pattern_machine.hpp"
+#include "data/tokenizers/pattern_machine.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 
 namespace troupe::data {

@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/normalizer.hpp"
+#include "data/tokenizers/normalizer.hpp"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 
 #include "core/text.hpp"
 #include "core/utf8.hpp"
-#include "data/tokenizers/json/characters.hpp"
-#include "data/tokenizers/json/charsmap.hpp"
-#include "data/tokenizers/json/pattern_machine.hpp"
+#include "data/tokenizers/characters.hpp"
+#include "data/tokenizers/charsmap.hpp"
+#include "data/tokenizers/pattern_machine.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 
 namespace troupe::data {

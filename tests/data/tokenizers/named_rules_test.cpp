@@ -1,5 +1,5 @@
 // Tests the names by which GGUF files state how a byte-level tokenizer prepares texts.
-#include "data/tokenizers/single/named_rules.hpp"
+#include "data/tokenizers/named_rules.hpp"
 
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"

@@ -1,10 +1,10 @@
 // Tests tokenizers whose files list words by rank: tiktoken's lists of Llama 3 and Qwen, and Mistral's tekken.json.
-#include "data/tokenizers/single/ranked_words.hpp"
+#include "data/tokenizers/ranked_words.hpp"
 
 #include <fmt/format.h>
 
 #include "data/tokenizers/base64.hpp"
-#include "data/tokenizers/single/named_rules.hpp"
+#include "data/tokenizers/named_rules.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "data/tokenizers/word_merges.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"

@@ -1,4 +1,4 @@
-#include "data/tokenizers/single/made_files.hpp"
+#include "data/tokenizers/made_files.hpp"
 
 #include <fmt/format.h>
 
@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "core/source_file.hpp"
-#include "data/tokenizers/single/gguf_tokenizer.hpp"
-#include "data/tokenizers/single/ranked_words.hpp"
-#include "data/tokenizers/single/tekken_file.hpp"
-#include "data/tokenizers/single/tiktoken_file.hpp"
+#include "data/tokenizers/gguf_tokenizer.hpp"
+#include "data/tokenizers/ranked_words.hpp"
+#include "data/tokenizers/tekken_file.hpp"
+#include "data/tokenizers/tiktoken_file.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 #include "formats/gguf/header.hpp"
 

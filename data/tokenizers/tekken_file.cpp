@@ -1,4 +1,4 @@
-#include "data/tokenizers/single/tekken_file.hpp"
+#include "data/tokenizers/tekken_file.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/base64.hpp"
-#include "data/tokenizers/single/ranked_words.hpp"
+#include "data/tokenizers/ranked_words.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/tokenizer_folder.hpp"
 

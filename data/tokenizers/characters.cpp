@@ -1,4 +1,4 @@
-#include "data/tokenizers/json/characters.hpp"
+#include "data/tokenizers/characters.hpp"
 
 #include <utf8proc.h>
 

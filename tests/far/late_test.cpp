@@ -10,16 +10,12 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <random>
 #include <set>
 
-#include "tests/crash/wanted_cases.hpp"
 #include "tests/far/device.hpp"
 #include "tests/far/late.hpp"
-#include "tests/parity/many_rows.hpp"
-#include "tests/parity/places.hpp"
+#include "tests/far/orders.hpp"
 #include "tests/places.hpp"
-#include "tests/sanitizer_options.hpp"
 
 BOOST_AUTO_TEST_SUITE(late)
 
@@ -27,53 +23,6 @@ using namespace troupe;
 using namespace troupe::tests;
 
 namespace {
-
-constexpr uint64_t steps = 3;
-// Settings of LAMB with a min_coeff so small that it limits no ratio.
-const settings lamb = {"optimizer={type: LAMB, params: {lr: 1.0e-2, min_coeff: 1.0e-6}}"};
-const settings muon = {"optimizer={type: Muon, params: {lr: 1.0e-2}}"};
-const settings on_late = {"device=cuda"};
-
-/// Number of seeds, each an order of the streams' work, with which a drawn job is run.
-constexpr uint64_t orders_of_job = 8;
-
-/// Returns the number of seeds: 500 (48 with the address sanitizer), or the value of TROUPE_SEEDS, but at most 4,000.
-uint64_t seeds() { return std::min<uint64_t>(4000, wanted_cases("TROUPE_SEEDS", has_address_sanitizer ? 48 : 500)); }
-
-struct drawn_job {
-  bool is_llama = false, has_tiles = false;
-  settings set;
-};
-
-drawn_job draw(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto one_of = [&](const std::vector<settings>& all) { return all[random() % all.size()]; };
-  const settings optimizer_up = {zero + "offload_optimizer.device=cpu"},
-                 parameters_up = {zero + "offload_param.device=cpu"};
-  drawn_job out;
-  out.is_llama = random() % 2 == 0;
-  const bool in_files = random() % 8 == 0;
-  out.set = in_files ? stage(3) + states_in_files()
-                     : one_of({stage(0), stage(1), stage(2), stage(3), stage(1) + optimizer_up, stage(2) + optimizer_up,
-                               stage(3) + optimizer_up, stage(3) + optimizer_up + parameters_up});
-  out.set = out.set + one_of({{}, {"parallel.data=2"}, {"parallel.data=2"}, {"parallel.data=4"}});
-  out.set = out.set + one_of({{}, {"bf16.enabled=true"}, {"fp16.enabled=true", "fp16.initial_scale_power=8"}});
-  out.set = out.set + one_of({{}, {"gradient_accumulation_steps=3"}});
-  out.set = out.set + one_of({{}, {"activation_checkpointing.enabled=true"}});
-  out.has_tiles = random() % 2 == 0;
-  if (out.has_tiles) out.set = out.set + tiles_of_one_panel + settings{"train_micro_batch_size_per_gpu=130"};
-  if (!out.is_llama) out.set.emplace_back("model.attn_pdrop=0");
-  out.set = out.set + one_of({{}, {"gradient_clipping=0.1"}, {"gradient_clipping=0"}});
-  const settings lion = {"optimizer={type: Lion, params: {lr: 1.0e-3}}"};
-  // Swap files can only contain states of optimizers that update element by element.
-  out.set = out.set + (in_files ? one_of({{}, lion}) : one_of({{}, {}, lion, lamb, muon}));
-  return out;
-}
-
-run_result trained_late(const small_job& job, const settings& set, uint64_t seed) {
-  const far::late_device late(seed);
-  return train(job, set + on_late, steps);
-}
 
 bool same(const run_result& a, const run_result& b) {
   return a.losses == b.losses && a.norms == b.norms && same_bits(a.weights, b.weights) && same_bits(a.first, b.first) &&
@@ -114,29 +63,11 @@ BOOST_AUTO_TEST_CASE(an_update_by_lamb_reads_norms_that_are_there) {
   const small_job job;
   for (const settings& place : {stage(0), stage(0) + settings{"parallel.data=2"}, stage(2)})
     for (const uint64_t seed : {0, 1, 2}) BOOST_TEST_CONTEXT(text_of(place) << ", seed " << seed) {
-        check_same(trained_late(job, place + lamb, seed), train(job, place + lamb, steps));
+        check_same(trained_late(job, place + lamb, seed), train(job, place + lamb, late_steps));
       }
 }
 
-// Jobs with tiles are compared with the device's prompt streams, because it adds the products of tiles of 16-bit types
-// otherwise than the CPU.
-BOOST_AUTO_TEST_CASE(whatever_the_order_of_streams_the_bits_are_those_of_the_cpu_or_of_prompt_streams) {
-  const small_job gpt2, llama(tiny_llama), rows_of_gpt2 = job_of_many_rows(short_gpt2),
-                                           rows_of_llama = job_of_many_rows(short_llama);
-  for (uint64_t first = 0; first < seeds(); first += orders_of_job) {
-    const drawn_job drawn = draw(first / orders_of_job);
-    const small_job& job =
-        drawn.is_llama ? (drawn.has_tiles ? rows_of_llama : llama) : (drawn.has_tiles ? rows_of_gpt2 : gpt2);
-    BOOST_TEST_CONTEXT((drawn.is_llama ? "llama " : "gpt2 ") << text_of(drawn.set)) {
-      BOOST_TEST((tiled_units(*job.open(drawn.set + on_late)) > 0) == drawn.has_tiles);
-      const auto wanted = train(job, drawn.has_tiles ? drawn.set + on_late : drawn.set, steps);
-      for (uint64_t seed = first; seed < std::min(first + orders_of_job, seeds()); ++seed) {
-        BOOST_TEST_INFO_SCOPE("seed " << seed);
-        check_same(trained_late(job, drawn.set, seed), wanted);
-      }
-    }
-  }
-}
+}  // namespace
 
 namespace {
 
@@ -217,7 +148,7 @@ BOOST_AUTO_TEST_CASE(each_wait_that_is_left_out_shows) {
   const watched_waits watched;
   std::set<std::string> seen, shown;
   for (const settings& place : places) BOOST_TEST_CONTEXT(text_of(place)) {
-      const auto wanted = train(job, place, steps);
+      const auto wanted = train(job, place, late_steps);
       book().seen.clear();
       check_same(trained_late(job, place, 0), wanted);
       const auto here = book().seen;

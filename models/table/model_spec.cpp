@@ -325,6 +325,10 @@ void read_rotary(key_reader& keys, const families::config_keys& k, model_spec& s
   if (keys.find("original_max_position_embeddings") != nullptr)
     original = keys.size("original_max_position_embeddings", 1, positions_max);
   const json *scaling = keys.find("rope_scaling"), *parameters = keys.find("rope_parameters");
+  if (!has_kinds && parameters != nullptr && parameters->is_object() &&
+      (parameters->contains("full_attention") || parameters->contains("sliding_attention")))
+    return keys.refuse("rope_parameters", "one object for all layers, which have the same positions in this family",
+                       *parameters);
   if (scaling != nullptr && parameters != nullptr && !scaling->empty() && *scaling != *parameters)
     return keys.wrong("rope_scaling",
                       "model keys 'rope_scaling' and 'rope_parameters' are two forms of one key and "
@@ -516,13 +520,12 @@ void read_scores(key_reader& keys, const families::config_keys& k, model_spec& s
 void check_heads(key_reader& keys, const families::family& f, const model_spec& spec) {
   const auto& k = f.keys;
   const std::string heads(k.heads.name);
-  if (f.is_rotary() && spec.rotary_width % 2 != 0)
-    keys.wrong(heads, fmt::format("rotary positions require an even head width, got {}", spec.rotary_width));
-  if (f.is_rotary() && spec.rotary_width == 0)
+  if (f.is_rotary() && spec.rotary_width == spec.head_width && spec.head_width % 2 != 0)
+    keys.wrong(heads, fmt::format("rotary positions require an even head width, got {}", spec.head_width));
+  else if (f.is_rotary() && (spec.rotary_width == 0 || spec.rotary_width % 2 != 0))
     keys.wrong(std::string(k.rotary_share.name),
-               fmt::format("rotary positions require at least 2 elements of a head of "
-                           "{}, got 0",
-                           spec.head_width));
+               fmt::format("rotary positions require an even number of a head's elements, at least 2, got {} of {}",
+                           spec.rotary_width, spec.head_width));
   if (f.is_rotary() && spec.rope.type == rope_type::dynamic &&
       spec.rotary_width == 2)  // transformers divides by 2 less
     keys.wrong("rope_scaling", "rope_type dynamic: wanted a head width of at least 4, got 2");

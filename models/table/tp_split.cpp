@@ -220,7 +220,8 @@ core::result<void> check_split(const model_spec& whole, const tensor_split& spli
       return core::fail(
           core::error_kind::bad_input,
           fmt::format("wanted attention and MLP of all blocks whole in a {} model, because the norms behind them need "
-                      "the sums of all ranks, got {} ranks that share block {}",
+                      "the sums of all ranks, got {} ranks that share block {}; tensor_parallel.partition_config with "
+                      "a spec of the embedding alone divides the vocabulary",
                       whole.family->model_type, split.degree, b));
     if (whole.parallel_residual && split.of(b).attention != split.of(b).mlp)
       return core::fail(core::error_kind::bad_input,

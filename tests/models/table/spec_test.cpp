@@ -339,12 +339,9 @@ BOOST_AUTO_TEST_CASE(the_padding_token_is_that_of_families_whose_embedding_has_o
 
 BOOST_AUTO_TEST_CASE(a_file_without_a_padding_token_has_transformers_one_if_the_vocabulary_does) {
   using token_of = std::optional<uint32_t>;
-  const std::map<std::string, token_of> usual{{"gemma2", token_of(0)},
-                                              {"gemma3_text", token_of(0)},
-                                              {"granite", std::nullopt},
-                                              {"olmo2", token_of(1)},
-                                              {"phi3", token_of(32000)},
-                                              {"smollm3", token_of(128004)}};
+  const std::map<std::string, token_of> usual{{"gemma2", token_of(0)},   {"gemma3_text", token_of(0)},
+                                              {"granite", std::nullopt}, {"olmo2", token_of(1)},
+                                              {"phi3", token_of(32000)}, {"smollm3", token_of(128004)}};
   for (const auto& [type, token] : usual) {
     const std::string family = R"({"model_type": ")" + type + '"';
     BOOST_TEST((parsed(family + "}").padding_token == token), type);
@@ -396,6 +393,11 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {R"({"n_layer": 2})", "model_type"},
       {R"({"model_type": 3})", "model_type"},
       {R"({"model_type": "t5"})", "'t5'"},
+      {R"({"model_type": "phi3", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4,
+           "partial_rotary_factor": 0.4})",
+       "an even number of a head's elements, at least 2, got 3 of 8"},
+      {R"({"model_type": "gemma2", "rope_parameters": {"full_attention": {"rope_type": "default"}}})",
+       "'rope_parameters': wanted one object for all layers"},
       {R"({"model_type": "bert", "is_decoder": true})", "is_decoder"},
       {R"({"model_type": "bert", "tie_word_embeddings": false})", "tie_word_embeddings"},
       {R"({"model_type": "bert", "position_embedding_type": "relative_key"})", "position_embedding_type"},

@@ -67,8 +67,6 @@ BOOST_AUTO_TEST_CASE(an_update_by_lamb_reads_norms_that_are_there) {
       }
 }
 
-}  // namespace
-
 namespace {
 
 struct row {

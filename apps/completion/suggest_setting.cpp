@@ -1,6 +1,8 @@
 // Suggests `key=value` from the table of keys.
 
 #include "apps/completion/suggest.hpp"
+
+#include <fmt/format.h>
 #include "config/keys/key_table.hpp"
 
 namespace troupe::apps {

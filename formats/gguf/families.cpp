@@ -1,5 +1,7 @@
 #include "formats/gguf/families.hpp"
 
+#include <fmt/format.h>
+
 #include <span>
 
 #include "core/number.hpp"

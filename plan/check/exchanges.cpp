@@ -2,6 +2,8 @@
 // add cover the slot exactly once. The order of instructions around exchanges is checked in compute.cpp.
 
 #include "plan/check/extents.hpp"
+
+#include <fmt/format.h>
 #include "plan/check/rules.hpp"
 #include "plan/group_exchange.hpp"
 

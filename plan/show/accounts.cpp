@@ -1,4 +1,5 @@
 // Implements the part of render.hpp that formats the changes of passes.
+#include <fmt/format.h>
 #include <vector>
 
 #include "core/text.hpp"

@@ -1,5 +1,7 @@
 #include "plan/show/render.hpp"
 
+#include <fmt/format.h>
+
 #include "plan/memory_places.hpp"
 #include "plan/stage_place.hpp"
 

@@ -1,5 +1,7 @@
 // Tests all commands that write weights, and what each of them compares, keeps and refuses: the model's parameters, a
 // tied head with values of its own, values beyond the range of the written type, keys of config.json, tokenizer files.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <tuple>

@@ -1,5 +1,7 @@
 // Kills the real program at random instants while it saves every step, with or without the loss of data that were not
 // synced, and starts it again each time.
+#include <fmt/format.h>
+
 #include <csignal>
 #include <fstream>
 #include <map>

@@ -1,5 +1,7 @@
 // Checks that the resources of a job do not grow with its steps or terms, by counts early and late. `make test` runs a
 // few hundred steps, `make soak` thousands.
+#include <fmt/format.h>
+
 #include "tests/machines/growth.hpp"
 
 BOOST_AUTO_TEST_SUITE(growth)

@@ -20,6 +20,19 @@ double factor_of(uint64_t positions, uint64_t targets) {
   return targets == 0 ? 0 : static_cast<double>(positions) / static_cast<double>(targets);
 }
 
+/// Refuses the inputs of a window if the token that no input may be is one of them.
+core::result<void> check_inputs(const data::corpus& corpus, const data::corpus::window& from,
+                                std::span<const int64_t> inputs) {
+  const auto refused = corpus.refused_input();
+  if (!refused) return {};
+  const auto found = std::ranges::find(inputs, int64_t{*refused});
+  if (found == inputs.end()) return {};
+  return core::fail(core::error_kind::bad_input,
+                    fmt::format("'{}': wanted texts without the padding token {}, to which the model gives no "
+                                "position, got it as token {}; remove it from the text",
+                                from.name, *refused, from.first + static_cast<uint64_t>(found - inputs.begin())));
+}
+
 /// Returns a batch of `rows` rows: row `r` has the tokens of window(place(r)), and place(r) as its sample number.
 template <class Place, class Window>
 batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place place, Window window) {
@@ -36,6 +49,10 @@ batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place plac
     const data::corpus::window from = window(at);
     const auto row = std::span(out.tokens).subspan(r * out.columns, out.columns);
     if (auto ok = from.stream->copy(from.first, row); !ok) {
+      out.failure = ok.error();
+      return out;
+    }
+    if (auto ok = check_inputs(corpus, from, row.first(corpus.sequence())); !ok) {
       out.failure = ok.error();
       return out;
     }

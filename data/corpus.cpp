@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <optional>
+#include <utility>
 
 #include "core/math.hpp"
 
@@ -30,7 +31,8 @@ core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const co
     const auto split = split_tokens(s.stream->size(), options.validation_fraction, options.sequence);
     if (!split) return core::fail(split.error().in(s.name));
     parts.push_back({std::move(s.stream), split->validation,
-                     sample_order(split->train, options.sequence, seed_of(options.seed, parts.size()))});
+                     sample_order(split->train, options.sequence, seed_of(options.seed, parts.size())),
+                     std::move(s.name)});
   }
   return corpus(std::move(parts), interleave(shares), options);
 }
@@ -41,7 +43,8 @@ corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& op
       held_out_mix_(std::vector<uint64_t>{1}),
       sequence_(options.sequence),
       document_mask_(options.document_mask),
-      masking_(options.masking) {
+      masking_(options.masking),
+      refused_input_(options.refused_input) {
   std::vector<uint64_t> windows;
   for (size_t i = 0; i < parts_.size(); ++i) {
     const uint64_t n = parts_[i].held_out.samples(sequence_);
@@ -56,14 +59,14 @@ corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& op
 corpus::window corpus::training(uint64_t position) const {
   const auto place = mix_.at(position);
   const auto& p = parts_[place.source];
-  return {p.stream.get(), p.order.first_token_at(place.index)};
+  return {p.stream.get(), p.order.first_token_at(place.index), p.name};
 }
 
 corpus::window corpus::validation(uint64_t index) const {
   assert(index < validation_windows_);
   const auto place = held_out_mix_.at(index);
   const auto& p = parts_[held_out_parts_[place.source]];
-  return {p.stream.get(), p.held_out.begin + place.index * sequence_};
+  return {p.stream.get(), p.held_out.begin + place.index * sequence_, p.name};
 }
 
 uint64_t corpus::validation_tokens() const {

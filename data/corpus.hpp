@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -30,6 +32,8 @@ struct corpus_options {            ///< how the sources are divided and cut into
   bool document_mask = false;  ///< true: batches contain document_start, so that attention stays within documents
   /// Choice of the tokens that an encoder has to find; null: each token's target is the next one.
   std::shared_ptr<const data::masking> masking = {};
+  /// Token that no input of a batch may be, because the model has no position for it; nullopt: there is none.
+  std::optional<uint32_t> refused_input = {};
 };
 
 /// The order of the samples of one or several sources. For each position, `interleave` decides which source has it, and
@@ -45,7 +49,8 @@ class corpus {
   /// A window of sequence() + 1 tokens of one source.
   struct window {
     const token_stream* stream = nullptr;
-    uint64_t first = 0;  ///< index of the window's first token in `stream`
+    uint64_t first = 0;       ///< index of the window's first token in `stream`
+    std::string_view name{};  ///< name of the source, for errors
   };
   [[nodiscard]] window training(uint64_t position) const;
 
@@ -64,6 +69,8 @@ class corpus {
   [[nodiscard]] bool document_mask() const { return document_mask_; }
   /// Returns the choice of the tokens that an encoder has to find; null for other models.
   [[nodiscard]] const data::masking* masking() const { return masking_.get(); }
+  /// Returns the token that no input may be; nullopt if every token may be one.
+  [[nodiscard]] std::optional<uint32_t> refused_input() const { return refused_input_; }
   /// Returns how many targets masking() chooses in the training samples at `positions`. Remembers the latest answer,
   /// because all micro-batches of a step ask for the same samples. Requires masking(). Errors: those of reading.
   [[nodiscard]] core::result<uint64_t> training_targets(const std::vector<uint64_t>& positions) const;
@@ -77,6 +84,7 @@ class corpus {
     std::shared_ptr<const token_stream> stream;
     token_range held_out;
     sample_order order;
+    std::string name;
   };
   /// The latest answer of training_targets().
   struct counted_targets {
@@ -96,6 +104,7 @@ class corpus {
   uint64_t sequence_ = 0;
   bool document_mask_ = false;
   std::shared_ptr<const data::masking> masking_;
+  std::optional<uint32_t> refused_input_;
   std::shared_ptr<counted_targets> counted_ = std::make_shared<counted_targets>();
 };
 

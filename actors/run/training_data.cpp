@@ -154,11 +154,16 @@ core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const
   for (size_t i = 0; i < from.size(); ++i)
     weighted.push_back({std::move(streams[i]), from[i].weight, from[i].text.string()});
   TROUPE_ASSIGN(auto masking, make_masking());
-  TROUPE_ASSIGN(auto corpus, data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
-                                                                      .sequence = sequence_,
-                                                                      .seed = c.seed,
-                                                                      .document_mask = c.data.document_mask,
-                                                                      .masking = std::move(masking)}));
+  // a family whose positions begin behind the padding token's number gives that token none
+  const bool refuses_padding = spec_.first_position > 0;
+  TROUPE_ASSIGN(
+      auto corpus,
+      data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
+                                               .sequence = sequence_,
+                                               .seed = c.seed,
+                                               .document_mask = c.data.document_mask,
+                                               .masking = std::move(masking),
+                                               .refused_input = refuses_padding ? spec_.padding_token : std::nullopt}));
   corpus_ = std::make_shared<const data::corpus>(std::move(corpus));
   if (c.checkpoint.is_on()) (void)record();  // reads the texts now, while their files exist
   return {};

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "core/text.hpp"
 #include "data/corpus.hpp"
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
@@ -110,6 +111,36 @@ BOOST_AUTO_TEST_CASE(a_position_resumes_with_another_batch_size) {
   parts.samples.insert(parts.samples.end(), more.samples.begin(), more.samples.end());
   BOOST_TEST((parts.tokens == once.tokens));
   BOOST_TEST((parts.samples == once.samples));
+}
+
+// Token 960 is an input of a held-out window. Tokens 320 and 640 are the last tokens of windows 19 and 39, where they
+// are no inputs, and the first ones of windows 20 and 40.
+BOOST_AUTO_TEST_CASE(a_sample_with_a_token_that_the_model_gives_no_position_is_refused_by_source_and_place) {
+  const counted_text text(1000);
+  const auto corpus_without = [&](uint32_t refused) {
+    auto made = data::corpus::make({{text.stream, 1, "book.bin"}},
+                                   {.validation_fraction = 0.1, .sequence = 16, .seed = 5, .refused_input = refused});
+    BOOST_REQUIRE_MESSAGE(made, made.error().text);
+    return std::move(*made);
+  };
+  for (const uint32_t refused : {0U, 320U, 640U}) {
+    const auto corpus = corpus_without(refused);
+    uint64_t failures = 0;
+    for (uint64_t sample = 0; sample < corpus.samples(0); ++sample) {
+      const auto b = data::make_batch(corpus, {.rows = 1}, sample, 0, 0);
+      if (!b.failure) continue;
+      ++failures;
+      BOOST_TEST(corpus.training(sample).first == refused / 16 * 16);
+      BOOST_TEST(b.failure->text == "'book.bin': wanted texts without the padding token " + core::number_text(refused) +
+                                        ", to which the model gives no position, got it as token " +
+                                        core::number_text(refused) + "; remove it from the text");
+    }
+    BOOST_TEST(failures == 1U, refused);
+  }
+  const auto corpus = corpus_without(960);
+  const uint64_t window = (960 - corpus.validation(0).first) / 16;
+  BOOST_TEST(data::make_validation_batch(corpus, 1, window).failure.has_value());
+  BOOST_TEST(!data::make_validation_batch(corpus, 1, window + 1).failure.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(training_never_sees_the_validation_text) {

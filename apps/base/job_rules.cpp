@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "checkpoint/commit/commit.hpp"
 #include "config/sections/parameter_groups.hpp"
@@ -82,8 +84,25 @@ void add_shadowed_groups(const config::job_config& job, const models::model_spec
          true});
 }
 
+/// Returns what is wrong with the token that replaces those which an encoder has to find, or with its absence. A
+/// tokenizer's mask token is not checked: the run reads it.
+std::optional<std::string> mask_token_problem(const config::job_config& job, const models::model_spec& spec) {
+  const auto& wanted = job.data.masking.mask_token_id;
+  const auto name = spec.family->model_type;
+  if (!wanted && !spec.mask_token && job.data.tokenizer_path.empty())
+    return fmt::format("wanted the token that replaces masked ones of a {} model, because neither data.tokenizer nor "
+                       "config.json (mask_token_id) has it, got nothing",
+                       name);
+  if (wanted && *wanted >= spec.vocabulary)
+    return fmt::format("wanted a token of the model, from 0 to {}, got {}", spec.vocabulary - 1, *wanted);
+  if (wanted && spec.first_position > 0 && wanted == spec.padding_token)
+    return fmt::format("wanted another token than the padding token {}, to which a {} model gives no position, got {}",
+                       *spec.padding_token, name, *wanted);
+  return std::nullopt;
+}
+
 /// Adds what is wrong with the keys of masked tokens and of samples, which depend on whether the model is an encoder.
-void add_objective_problems(const config::job_config& job, const models::model_spec& spec,
+void add_objective_problems(const config::job_config& job, const models::model_spec& spec, intent why,
                             std::vector<key_problem>& out) {
   const auto& masking = job.data.masking;
   const auto name = spec.family->model_type;
@@ -97,6 +116,9 @@ void add_objective_problems(const config::job_config& job, const models::model_s
   if (masking.mask + masking.random > 1)
     out.push_back({"data.masking.random", fmt::format("wanted at most 1 together with data.masking.mask {}, got {}",
                                                       masking.mask, masking.random)});
+  if (why != intent::plan)
+    if (auto problem = mask_token_problem(job, spec))
+      out.push_back({"data.masking.mask_token_id", std::move(*problem)});
   if (job.sample.tokens > 0)
     out.push_back({"sample.tokens", fmt::format("wanted 0, because a {} model finds masked tokens and generates no "
                                                 "text, got {}",
@@ -116,7 +138,7 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
     if (auto unused = job::unused_ignored_key(job.model, *spec, nullptr))
       out.push_back({"model.ignore_keys", std::move(*unused)});
   add_shadowed_groups(job, *spec, out);
-  add_objective_problems(job, *spec, out);
+  add_objective_problems(job, *spec, why, out);
   const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->longest();
   if (columns > spec->longest()) {
     out.push_back({"data.sequence_length",

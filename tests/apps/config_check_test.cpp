@@ -35,4 +35,30 @@ BOOST_AUTO_TEST_CASE(a_tag_that_a_run_refuses_is_refused) {
   check_exit(0, at.troupe({"config", "check", "job.yaml", "--set", "checkpoint.tag=global_step{step}"}));
 }
 
+BOOST_AUTO_TEST_CASE(a_mask_token_that_an_encoder_cannot_use_is_refused_and_so_is_none) {
+  const auto encoder = [](const std::string& model) {
+    return replaced(smallest, "model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256",
+                    model + ", num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 24, "
+                            "max_position_embeddings: 32, vocab_size: 256");
+  };
+  const command_folder bert(encoder("model_type: bert")), roberta(encoder("model_type: roberta"));
+  const std::vector<std::string> check{"config", "check", "job.yaml"};
+  const auto with = [&](const std::string& token) {
+    auto out = check;
+    out.emplace_back("--set");
+    out.push_back("data.masking.mask_token_id=" + token);
+    return out;
+  };
+  const auto refused = [](const finished& did, const std::string& words) {
+    check_exit(2, did);
+    BOOST_TEST(did.err.find("data.masking.mask_token_id: " + words) != std::string::npos, did.err);
+  };
+  refused(bert.troupe(check), "wanted the token that replaces masked ones of a bert model, because neither");
+  refused(bert.troupe(with("256")), "wanted a token of the model, from 0 to 255, got 256");
+  refused(roberta.troupe(with("1")),
+          "wanted another token than the padding token 1, to which a roberta model gives no position, got 1");
+  check_exit(0, bert.troupe(with("255")));
+  check_exit(0, roberta.troupe(with("255")));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

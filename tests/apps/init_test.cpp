@@ -35,6 +35,21 @@ void is_good(const command_folder& at, const std::string& file) {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(an_encoder_without_a_mask_token_gets_no_file_that_a_run_would_refuse) {
+  const command_folder at;
+  const std::string keys =
+      R"({"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, )"
+      R"("intermediate_size": 24, "max_position_embeddings": 32, "vocab_size": 256)";
+  at.folder.write("without/config.json", keys + "}");
+  at.folder.write("with/config.json", keys + R"(, "mask_token_id": 255})");
+  const auto did =
+      check_exit(2, at.troupe({"init", "first.yaml", "--text", "corpus.txt", "--model", "without", "--samples", "4"}));
+  BOOST_TEST(did.err.find("data.masking.mask_token_id: wanted the token") != std::string::npos, did.err);
+  BOOST_TEST(!fs::exists(at.folder / "first.yaml"));
+  check_exit(0, at.troupe({"init", "first.yaml", "--text", "corpus.txt", "--model", "with", "--samples", "4"}));
+  is_good(at, "first.yaml");
+}
+
 BOOST_AUTO_TEST_CASE(a_text_is_enough_for_a_file_that_is_right_fits_and_trains) {
   const command_folder at;
   check_exit(0, at.troupe({"init", "first.yaml", "--text", "corpus.txt", "--model", "1M", "--samples", "4"}));

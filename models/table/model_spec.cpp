@@ -488,9 +488,18 @@ void read_encoder(key_reader& keys, const families::family& f, model_spec& spec)
                  fmt::format("model key '{}': wanted more than {} positions, because the first {} are not used, got {}",
                              f.keys.positions.name, spec.first_position, spec.first_position, spec.positions));
   }
-  for (const char* key : {"bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "unk_token_id"})
-    if (const json* v = keys.find(key); v != nullptr && v->is_number_unsigned() && v->get<uint64_t>() < spec.vocabulary)
-      spec.special_tokens.push_back(v->get<uint32_t>());
+  const auto add_special = [&spec](const json& v) {
+    if (v.is_number_unsigned() && v.get<uint64_t>() < spec.vocabulary) spec.special_tokens.push_back(v.get<uint32_t>());
+  };
+  for (const char* key : {"bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id", "unk_token_id"}) {
+    const json* v = keys.find(key);
+    if (v == nullptr) continue;
+    if (v->is_array()) {  // several ends of text
+      for (const json& one : *v) add_special(one);
+    } else {
+      add_special(*v);
+    }
+  }
   if (keys.find("mask_token_id") != nullptr)
     spec.mask_token = keys.size("mask_token_id", 0, spec.vocabulary - uint64_t{1}, /*least=*/0);
   for (const auto& token : {spec.padding_token, spec.mask_token})

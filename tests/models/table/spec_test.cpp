@@ -85,6 +85,8 @@ BOOST_AUTO_TEST_CASE(encoders_attend_to_all_tokens_and_know_their_special_ones) 
   BOOST_TEST(!bert.attention_in(11).causal);
   BOOST_TEST((bert.longest() == 512U && bert.first_position == 0U && bert.padding_token == 0U));
   BOOST_TEST((bert.mask_token == 103U && bert.special_tokens == std::vector<uint32_t>{0, 101, 103}));
+  const auto ends = parsed(R"({"model_type": "bert", "eos_token_id": [102, 7], "mask_token_id": 103})");
+  BOOST_TEST((ends.special_tokens == std::vector<uint32_t>{0, 7, 102, 103}));
   BOOST_TEST((bert.embedding_dropout == 0.1F && bert.attention_dropout == 0.1F && bert.residual_dropout == 0.1F));
   const auto roberta = parsed(R"({"model_type": "roberta", "max_position_embeddings": 514, "hidden_act": "relu"})");
   BOOST_TEST((roberta.longest() == 512U && roberta.first_position == 2U && roberta.padding_token == 1U));

@@ -3,6 +3,7 @@
 #include "apps/completion/suggest.hpp"
 
 #include <fmt/format.h>
+
 #include "config/keys/key_table.hpp"
 
 namespace troupe::apps {

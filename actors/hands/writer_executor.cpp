@@ -68,8 +68,10 @@ void writer_executor::end_part() {
   all_handed_over_ = false;
 }
 
+// A starved timer may call late, when begin() has already ended the part that the call is for and has begun the next
+// one, which must not end before all of its blocks are handed over.
 core::result<std::optional<uint32_t>> writer_executor::advance(uint64_t) {
-  end_part();
+  if (all_handed_over_) end_part();
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/ranks.hpp"
@@ -64,14 +65,19 @@ class half_in_files final : public state_source {
   std::vector<std::byte> bytes_ = std::vector<std::byte>(1 << 20);
 };
 
-}  // namespace
-
-BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part_ends_behind_the_last_block) {
+/// Returns the plan of a rank that saves with one staging slot, as large as the largest block.
+auto saving_plan() {
   auto options = small_plans(1).front()->options();
   options.mode = plan::mode::save;
   options.saving.on = true;
-  options.saving.staging_bytes = 1;  // makes one staging slot, as large as the largest block
-  const auto p = plan::plans_of(small_plans(1).front()->layout->table, options).front();
+  options.saving.staging_bytes = 1;
+  return plan::plans_of(small_plans(1).front()->layout->table, options).front();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part_ends_behind_the_last_block) {
+  const auto p = saving_plan();
   BOOST_TEST_REQUIRE(p->snapshots.size() > 3U);
   const auto memory = rank_memory::allocate(p, plan::pools_of(*p)).value();
   BOOST_REQUIRE(memory->take_staging().has_value());
@@ -103,6 +109,30 @@ BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part
     last[slot] = x.subject;
   }
   BOOST_TEST(at("settle 0") < none);
+}
+
+// The wake of the first save comes late, when the second save has begun and after each of its instructions.
+BOOST_AUTO_TEST_CASE(a_late_wake_of_one_save_does_not_end_the_next_one) {
+  const auto p = saving_plan();
+  const auto memory = rank_memory::allocate(p, plan::pools_of(*p)).value();
+  BOOST_REQUIRE(memory->take_staging().has_value());
+  actors::writer_executor hands(memory, std::make_unique<half_in_files>());
+  hands.attach([](std::chrono::nanoseconds, uint64_t) {});
+  const auto& lane = p->lanes[static_cast<size_t>(plan::lane::writer)];
+  for (const bool is_late : {false, true}) {
+    const auto save = std::make_shared<noted_save>();
+    step_order order;
+    order.save = save;
+    hands.begin(context_of(p, order));
+    for (const uint32_t id : lane) {
+      if (is_late) BOOST_REQUIRE(hands.advance(0).has_value());
+      BOOST_TEST_CONTEXT("id " << id) BOOST_REQUIRE(hands.start(p->instructions[id]).has_value());
+    }
+    BOOST_TEST((std::ranges::find(save->log, "end") == save->log.end()));
+    if (!is_late) continue;
+    BOOST_REQUIRE(hands.advance(0).has_value());
+    BOOST_TEST((save->log.back() == "end" && std::ranges::count(save->log, "end") == 1));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -200,9 +200,10 @@ void opened_run::finish() {
   for (const auto& u : session_.table().units) end_.units.push_back(u.name);
   end_.process_peak_bytes = telemetry::process_peak_bytes();
   end_.output_folder = config_.output.string();
+  const auto records = session_.finish({{}, end_.seconds, config::effective_yaml(loaded_), end_.sample});
+  // The recorder writes the trace beside the run; finish() waits for it.
   if (steps_ > 0 && config_.telemetry.traces(session_.steps_done()) && fs::exists(config_.output / "trace.json"))
     end_.trace_file = (config_.output / "trace.json").string();
-  const auto records = session_.finish({{}, end_.seconds, config::effective_yaml(loaded_), end_.sample});
   end_.report_file = records.report_file;
   end_.communication_table = records.communication_table;
   end_.num_not_recorded = records.num_dropped;

@@ -222,16 +222,7 @@ core::result<json> gguf_tokenizer::byte_level_pipeline() const {
       {"post_processor", post_processor()},
       {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}}};
   const bool merges_nothing = merges->texts == std::vector<std::string>{gguf_merge_of_nothing};
-  out["model"] = {{"type", "BPE"},
-                  {"dropout", nullptr},
-                  {"unk_token", nullptr},
-                  {"continuing_subword_prefix", nullptr},
-                  {"end_of_word_suffix", nullptr},
-                  {"fuse_unk", false},
-                  {"byte_fallback", false},
-                  {"ignore_merges", false},
-                  {"vocab", std::move(words)},
-                  {"merges", json::array()}};
+  out["model"] = byte_pair_model(std::move(words), json::array());
   if (!merges_nothing) out["model"]["merges"] = merges->texts;
   const auto pre = keys_.text(ggml_key("pre"));
   if (auto ok = put_named_rules(pre.empty() ? "default" : pre, out); !ok)
@@ -269,6 +260,10 @@ json gguf_tokenizer::piece_pipeline() const {
                            {{"type", "ByteFallback"}},
                            {{"type", "Fuse"}}});
   if (adds_space) back.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  json model = byte_pair_model(std::move(words), std::move(merges));
+  model["unk_token"] = unknown;
+  model["fuse_unk"] = true;
+  model["byte_fallback"] = has_byte_pieces;
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -277,17 +272,7 @@ json gguf_tokenizer::piece_pipeline() const {
           {"pre_tokenizer", nullptr},
           {"post_processor", post_processor()},
           {"decoder", {{"type", "Sequence"}, {"decoders", std::move(back)}}},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            {"unk_token", unknown},
-            {"continuing_subword_prefix", nullptr},
-            {"end_of_word_suffix", nullptr},
-            {"fuse_unk", true},
-            {"byte_fallback", has_byte_pieces},
-            {"ignore_merges", false},
-            {"vocab", std::move(words)},
-            {"merges", std::move(merges)}}}};
+          {"model", std::move(model)}};
 }
 
 json gguf_tokenizer::configuration() const {

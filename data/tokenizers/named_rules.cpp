@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "core/text.hpp"
@@ -133,6 +134,19 @@ std::string_view named_expression(std::string_view name) {
 
 json pre_tokenizer_of(std::string_view expression) {
   return sequence_of(json::array({split_at(expression), byte_level(false)}));
+}
+
+json byte_pair_model(json vocabulary, json merges) {
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", false},
+          {"byte_fallback", false},
+          {"ignore_merges", false},
+          {"vocab", std::move(vocabulary)},
+          {"merges", std::move(merges)}};
 }
 
 core::result<void> put_named_rules(std::string_view name, json& pipeline) {

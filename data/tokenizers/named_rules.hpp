@@ -18,6 +18,10 @@ std::string_view named_expression(std::string_view name);
 /// Returns the pre_tokenizer that makes words of the matches of `expression` and writes their bytes as characters.
 nlohmann::json pre_tokenizer_of(std::string_view expression);
 
+/// Returns the model of a tokenizer.json that joins pairs of the words in `vocabulary` (word: token) in the order of
+/// `merges`, with the usual value of every other key.
+nlohmann::json byte_pair_model(nlohmann::json vocabulary, nlohmann::json merges);
+
 /// Writes the rules that llama.cpp calls `name` into `pipeline`, the object of a tokenizer.json: pre_tokenizer,
 /// normalizer and the model's ignore_merges. Refused: a name that is not in the table.
 core::result<void> put_named_rules(std::string_view name, nlohmann::json& pipeline);

@@ -47,16 +47,8 @@ core::result<nlohmann::json> pipeline_of(const ranked_words& v) {
       {"post_processor", nullptr},
       {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}}};
   if (v.composes) out["normalizer"] = {{"type", "NFC"}};
-  out["model"] = {{"type", "BPE"},
-                  {"dropout", nullptr},
-                  {"unk_token", nullptr},
-                  {"continuing_subword_prefix", nullptr},
-                  {"end_of_word_suffix", nullptr},
-                  {"fuse_unk", false},
-                  {"byte_fallback", false},
-                  {"ignore_merges", true},
-                  {"vocab", std::move(vocabulary)},
-                  {"merges", std::move(merges)}};
+  out["model"] = byte_pair_model(std::move(vocabulary), std::move(merges));
+  out["model"]["ignore_merges"] = true;
   return out;
 }
 

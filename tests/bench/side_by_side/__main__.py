@@ -16,6 +16,7 @@ import compressed_steps
 import cuts
 import degrees
 import disk
+import families
 import figures
 import kernels
 import machine
@@ -29,7 +30,7 @@ import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "processes", "machines")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "families", "processes", "machines")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -44,6 +45,7 @@ def arguments():
     p.add_argument("--steps", type=int, help="of a run, instead of the case's own")
     p.add_argument("--parts", default=",".join(PARTS), help="of " + ", ".join(PARTS) + ", disk (alone: tiers, saving, files), compress (alone: sizes, losses and steps)")
     p.add_argument("--figures", default=",".join(processes.FIGURES), help="of the part processes: " + ", ".join(processes.FIGURES))
+    p.add_argument("--families", default="", help="of the part families: " + ", ".join(families.FAMILIES))
     p.add_argument("--kill-every", type=float, default=processes.KILL_EVERY_S, help="seconds, of the figure kills")
     p.add_argument("--kills", type=int, default=processes.KILLS)
     p.add_argument("--results", type=pathlib.Path, default=runs.ROOT / "build/benchmarks/side_by_side.json")
@@ -62,10 +64,13 @@ def arguments():
     a.figures = set(a.figures.split(","))
     if a.figures - set(processes.FIGURES):
         p.error(f"wanted figures as --help lists them, got {', '.join(sorted(a.figures - set(processes.FIGURES)))}")
+    a.families = {n for n in a.families.split(",") if n}
+    if a.families - set(families.FAMILIES):
+        p.error(f"wanted families as --help lists them, got {', '.join(sorted(a.families - set(families.FAMILIES)))}")
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines", "cuts", "degrees", "passes", "processes", "machines"}
+        a.parts &= {"pipelines", "cuts", "degrees", "passes", "families", "processes", "machines"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -144,6 +149,11 @@ def main():
     if "passes" in a.parts:
         passes.run(a)
         a.parts -= {"passes"}
+        if not a.parts:
+            return
+    if "families" in a.parts:
+        families.run(a)
+        a.parts -= {"families"}
         if not a.parts:
             return
     if "degrees" in a.parts:

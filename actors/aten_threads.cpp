@@ -13,8 +13,8 @@ namespace {
 std::mutex mutex;
 
 /// Sets the number of ATen threads for the calling thread only. at::set_num_threads() sets two numbers: the calling
-/// thread's number, and the initial number of threads that use ATen later. A temporary thread sets the initial number
-/// back to its previous value; the number that this sets for the temporary thread itself ends with that thread.
+/// thread's number, and the initial number of threads that use ATen later. A temporary thread therefore sets the
+/// initial number back to its previous value, and then ends.
 void set_here_only(int threads) {
   const std::lock_guard lock(mutex);
   std::promise<void> known, changed;

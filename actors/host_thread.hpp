@@ -1,7 +1,7 @@
-// Guards a thread of the host program while it calls CAF. CAF 0.17 leaves a counted pointer to an actor system's
-// logger in a thread-local variable of every thread that makes the system, spawns in it or talks to its actors. The end
-// of the actor system waits until no such pointer is left: for ever, if such a thread lives on. Every call of CAF on
-// such a thread is therefore made while one of these objects exists.
+// Guards a thread of the host program while it calls CAF. CAF 0.17 leaves a counted pointer to an actor system's logger
+// in a thread-local variable of every thread that makes the system, spawns in it or talks to its actors. The end of the
+// actor system waits until no such pointer is left: for ever, if such a thread lives on. Every call of CAF on a thread
+// of the host is therefore made while a host_thread exists on it.
 #pragma once
 
 #include "actors/caf.hpp"

@@ -109,8 +109,8 @@ void run_control(rank_self self) {
   end_when_complete(self);
 }
 
-// Sends this actor a delayed look_around, unless one is on its way: at most one is, however many runs begin meanwhile.
-// One that was sent in an earlier run checks nothing when it arrives, and only sends the next.
+// Sends this actor a delayed look_around, unless one is on its way: there is at most one, however many runs begin
+// meanwhile. A look_around that was sent in an earlier run checks nothing when it arrives, and only sends the next one.
 void watch(rank_self self) {
   auto& s = self->state;
   if (std::exchange(s.looks, true)) return;

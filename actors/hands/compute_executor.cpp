@@ -291,9 +291,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
 
   // Replaces `into` by the input of `x`, if `x.slots.input` names a slot. If another pipeline stage has written the
-  // slot, it holds all tensors of the input. Otherwise the ranks of a tensor group have exchanged its one tensor, the
-  // last of the input; `into` holds the other tensors already. Exchanged tensors are copied out of the slot or read in
-  // place: the slot stays reserved only until the reading instruction has ended.
+  // slot, it holds all tensors of the input. Otherwise the slot holds one tensor, the input's last, which the ranks of
+  // a tensor group have exchanged, and `into` already holds the other tensors of the input. Exchanged tensors are
+  // copied out of the slot or read in place: the slot stays reserved only until the reading instruction has ended.
   enum class exchanged_slot : uint8_t { copied, read };
   core::result<void> take_input(const plan::instruction& x, models::values& into, exchanged_slot how) {
     if (x.slots.input == plan::none) return {};

@@ -38,8 +38,8 @@ struct placed_wait {
   const plan::instruction& on;
   bool on_host;
 };
-/// For tests: sets a function that is called before every wait of this kind in the process, on the threads of lanes; if
-/// it returns true, the wait is left out. Null: all waits are made. Call while no session is open.
+/// For tests: sets a function that is called before every wait of any lane in the process, on that lane's thread; if it
+/// returns true, the lane does not wait. Null: no wait is left out. Call while no session is open.
 void watch_waits(bool (*leaves_out)(const placed_wait& x));
 
 class device_lane final : public executor {
@@ -49,7 +49,7 @@ class device_lane final : public executor {
   device_lane(std::unique_ptr<executor> hands, device::device_id device, device_use use,
               std::shared_ptr<const device_room> room, uint32_t ledger_owner)
       : hands_(std::move(hands)), device_(device), use_(use), room_(std::move(room)), ledger_owner_(ledger_owner) {}
-  /// Waits for work in the stream that a run which was given up has not awaited.
+  /// Waits until the stream has finished all work, which a run that was given up may have left there.
   ~device_lane() override;
   device_lane(const device_lane&) = delete;
   device_lane& operator=(const device_lane&) = delete;
@@ -77,7 +77,8 @@ class device_lane final : public executor {
   uint32_t ledger_owner_;
   std::optional<device::stream> stream_;  // stream of the lane's thread
   std::shared_ptr<step_context> context_;
-  // [lane]: position in that lane's order from which on this lane has not waited for instructions in the current run.
+  // [lane]: number of instructions, from the first in that lane's order on, for whose work this lane has waited in the
+  // current run.
   std::array<uint32_t, plan::num_lanes> heard_{};
   // Events that record the end of each instruction of a run; reused in the next run.
   std::vector<device::event> events_;

@@ -82,9 +82,10 @@ void io_executor::begin(std::shared_ptr<step_context> context) {
   current_ = &moves;
 }
 
-// True if `x` is a write of states that may still be running when its step ends. Two conditions: only swaps of a
-// repeated update (`redo`) depend on it, which must_wait() holds back as it does swaps of the next step; and the next
-// step reads the block before its update, because only that read waits for the write.
+// True if `x` is a write of states that may still be running when its step ends. This has two conditions. First, only
+// swaps of a repeated update (`redo`) depend on `x`; must_wait() holds back these swaps, and those of the next step,
+// until the write is done. Second, the next step reads the block before it updates it, because only that read waits for
+// the write.
 bool io_executor::outlives(const plan::instruction& x) const {
   if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
   const auto& p = context_->plan();

@@ -24,8 +24,8 @@ class lessons {
     lost_ = lost;
     last_ = std::move(hidden);
   }
-  /// Stores `hidden`, the input of the teacher's unit `unit`, if a block of the model is trained alone with it as its
-  /// input.
+  /// Stores `hidden`, the input of the teacher's unit `unit`, for the block of the model that is trained alone on that
+  /// input; does nothing if no block is.
   void begins(const models::teaching& by, uint32_t teacher_units, uint32_t unit, const at::Tensor& hidden);
   /// Moves out the teacher's tensor that unit `unit` of the model has as its input if blocks are trained alone.
   /// Undefined if there is none, and in a second call.
@@ -51,7 +51,8 @@ class lessons {
 
   /// Returns the teacher's latest hidden state, which the model's head or the next stage reads; null: there is none.
   [[nodiscard]] const at::Tensor* last() const { return last_.defined() ? &last_ : nullptr; }
-  /// Returns the sum of the losses of all comparisons with the teacher so far, except for that of the model's head.
+  /// Returns the sum of the losses of all comparisons with the teacher so far, without the comparison of the model's
+  /// head.
   [[nodiscard]] double lost() const { return lost_; }
   /// Releases the teacher's latest hidden state, once the head has run backward or the state was passed to the next
   /// stage.

@@ -1,6 +1,6 @@
-// Copies the losses of a run's micro-batches from the device to the memory of the vote, the collective that all ranks
-// exchange losses in, and handles losses that are not finite. Owns no tensor: a function of the caller finds the first
-// tensor with such a number.
+// Copies the losses of a run's micro-batches from the device to the memory of the vote, the collective by which all
+// ranks exchange losses, and handles losses that are not finite. Owns no tensor: a function of the caller finds the
+// first tensor that has a number which is not finite.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -77,8 +77,8 @@ class shard_executor final : public executor {
   /// update before the vote.
   template <class State>
   void take_back(uint32_t group);
-  /// Copies the part in memory of the states of `piece`, the rest of which is in the swap file, to its undo copy at
-  /// `kept` (make) or back (put_back). Returns the address of the next piece's undo copy.
+  /// Copies the states of `piece` that are in memory (the others are in the swap file) to the undo copy at `kept`
+  /// (make), or from there back to their place (put_back). Returns the address of the next piece's undo copy.
   enum class undo_copy : uint8_t { make, put_back };
   std::byte* undo_in_memory(undo_copy what, uint32_t group, const plan::owned_piece& piece, std::byte* kept);
   [[nodiscard]] core::result<void> undo(const plan::instruction& x);

@@ -45,7 +45,7 @@ core::result<void> put_parts(const at::Tensor& t, const slot_parts& parts, std::
 /// Returns the tensors that `slot` holds, as views of its memory. Errors (bug): the slot holds none.
 core::result<models::values> transferred(std::span<std::byte> slot);
 
-/// Returns the tensors `all`, but copies of those whose memory is in `bytes`; call before that memory is reused.
+/// Returns `all`, with a copy in place of each tensor whose memory is in `bytes`; call before that memory is reused.
 models::values out_of(std::span<const std::byte> bytes, const models::values& all);
 
 }  // namespace troupe::actors

@@ -1,7 +1,7 @@
 // Computes the weights that the units of a pipeline stage multiply with if they are compressed (rounded to quantization
-// grids, pruned by masks), and the grids of the units' inputs, in the state after the updates so far. Owns how the
-// instructions `survey` and `compress` are executed; job/compression/compression.hpp chooses the modules, and the
-// caller owns the slots.
+// grids, pruned by masks), and the grids of the units' inputs; the number of updates so far decides which compression
+// applies. Owns how the instructions `survey` and `compress` are executed; job/compression/compression.hpp chooses the
+// modules, and the caller owns the slots.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ class unit_compressor {
   }
 
  private:
-  using range = kernels::value_range<double>;  // range of a group, as ranks of a tensor group exchange it
+  using range = kernels::value_range<double>;  // value range of a quantization group, as tensor ranks exchange it
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
   void look_up_inputs();
   void take_ranges();

@@ -21,8 +21,8 @@ class writer_executor final : public executor {
   void attach(timer t) override { timer_ = std::move(t); }
   void begin(std::shared_ptr<step_context> context) override;
   core::result<progress> start(const plan::instruction& x) override;
-  /// Ends this rank's part of the save once all blocks were handed over, which waits for the disk, even after the end
-  /// of the step. Returns none.
+  /// Ends this rank's part of the save once all of its blocks were handed over, possibly after the end of the step.
+  /// Blocks until the disk has them. Returns none.
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override;
   void abort(const core::error& why) override;
   ~writer_executor() override;

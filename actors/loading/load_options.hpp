@@ -60,8 +60,8 @@ struct load_options {
   /// its own data, with a warning that says how many tokens of the validation part may have been trained on. False:
   /// changed data are refused.
   bool changed_data = false;
-  /// Decisions on samples that the run leaves out from now on, in place of those in the checkpoint and of `data.skip`
-  /// (session::left_out). None: these apply.
+  /// Decisions on samples that the run leaves out from now on (session::left_out). None: the checkpoint's decisions and
+  /// `data.skip` apply.
   std::optional<std::vector<core::left_out_steps>> left_out{};
 };
 

@@ -1,5 +1,5 @@
 // Converts load_options into the message in which the leading process sends them to the other processes of a job, and
-// back. Owns that every field arrives.
+// back, without loss of any field.
 #pragma once
 
 #include <filesystem>

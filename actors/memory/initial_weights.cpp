@@ -20,8 +20,8 @@ constexpr uint64_t window_elements = uint64_t{1} << 20;
 
 using filler = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
 
-/// Sets the elements of the row `zero_row` of parameter `p` to 0. `out` has the parameter's elements from number `first`
-/// on; those of other rows stay.
+/// Sets the elements of the row `zero_row` of parameter `p` to 0. `out` has the parameter's elements from number
+/// `first` on; elements of other rows stay unchanged.
 void clear_zero_row(const core::parameter_info& p, uint64_t first, std::span<float> out) {
   if (!p.zero_row) return;
   const uint64_t width = p.numel() / static_cast<uint64_t>(p.shape.front());

@@ -47,8 +47,8 @@ struct device_book {
     uint32_t owner;
   };
   std::mutex lock;
-  std::unordered_map<const void*, uint32_t> owners;  // by stream
-  std::unordered_map<const void*, block> blocks;     // by address
+  std::unordered_map<const void*, uint32_t> owners;  // owner of each stream
+  std::unordered_map<const void*, block> blocks;     // allocated blocks, by address
 };
 
 device_book& book_of_devices() {

@@ -28,7 +28,7 @@ void forget_stream(const void* stream);
 void enter_block(const void* at, uint64_t bytes, const void* stream);
 void remove_block(const void* at);
 
-/// Memory whose peaks a ledger returns.
+/// The kind of memory whose peaks a ledger returns.
 enum class counted_memory : uint8_t { host, device };
 
 /// Counts ATen's allocations from its construction to its destruction; several ledgers may exist at the same time.

@@ -21,8 +21,8 @@ using masks_together = std::map<uint32_t, kernels::mask_bits>;
 void and_mask(const job::pruned_module& m, const kernels::mask_bits& bits, kernels::mask_bits& into);
 /// Clears in `into` the bits of those elements of the weight and the bias of `m` that mask `bits` of `m` drops.
 void and_mask(const job::pruned_module& m, const kernels::mask_bits& bits, masks_together& into);
-/// Clears in `into` the bits of those elements of vector `q` that belong to rows of `m` which mask `bits` of `m` drops;
-/// the vector has one element for each row.
+/// Clears in `into` elements of vector `q`, which has one element for each row of `m`: those of the rows that mask
+/// `bits` of `m` drops.
 void and_vector(const job::pruned_module& m, const kernels::mask_bits& bits, uint32_t q, masks_together& into);
 
 /// Holds all masks and their combinations. Masks change only between runs; lanes read them during runs.
@@ -42,7 +42,7 @@ class pruning_masks {
   /// Returns a bit for each element of the rank's share of a parameter, in memory order: 1 if unit `unit` on tensor
   /// rank `coordinate` uses the element. Null: none is pruned.
   [[nodiscard]] const kernels::mask_bits* kept(uint32_t unit, uint32_t parameter, uint32_t coordinate) const;
-  /// Returns the bytes of memory that all masks and their combinations have.
+  /// Returns the bytes of memory that all masks and their combinations occupy.
   [[nodiscard]] uint64_t bytes() const;
 
  private:

@@ -58,9 +58,9 @@ class rank_memory {
   /// Returns the functions that access the rank's states if its memory is in another process.
   [[nodiscard]] const states_elsewhere& elsewhere() const { return elsewhere_; }
   void use_elsewhere(states_elsewhere x) { elsewhere_ = std::move(x); }
-  /// Returns the first byte of a pool; null if it has no memory, as the staging pool before take_staging(). The
-  /// parameter pool holds whole parameters at ZeRO stages 0 to 2, and this rank's slices at stage 3. In pools of slots
-  /// and undo copies, the plan decides the offsets.
+  /// Returns the first byte of a pool; null if the pool has no memory, such as the staging pool before take_staging().
+  /// The parameter pool holds whole parameters at ZeRO stages 0 to 2, and this rank's slices at stage 3. In pools of
+  /// slots and undo copies, the plan decides the offsets.
   [[nodiscard]] std::byte* at(plan::pool which) const { return pool(which).data(); }
   /// Returns the memory of a pool, so that a caller can move the pool's contents while nothing runs.
   [[nodiscard]] const device::memory& pool(plan::pool which) const { return pools_[static_cast<size_t>(which)]; }

@@ -1,4 +1,4 @@
-// Defines which pools of a rank ranks of other processes read and write, and their offsets in the shared memory segment
+// Defines which of a rank's pools other processes access, and the offsets of these pools in the shared memory segment
 // that holds them. Every process computes the same layout for every rank; other code makes and maps the segments.
 #pragma once
 

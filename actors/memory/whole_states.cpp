@@ -15,8 +15,9 @@ std::vector<std::shared_ptr<rank_memory>> whole_states::like(uint32_t rank, uint
   return out;
 }
 
-// For each run of consecutive elements in `range` of the whole parameter `q`, calls use(ranks that hold them, the same
-// elements numbered in the share of these ranks, index of the first one in `range`).
+// Divides `range`, elements of the whole parameter `q`, into runs that are consecutive in the ranks' shares. Calls
+// use(ranks, share, at) for each run: the ranks that hold it, its elements as numbered in their shares, and the index
+// of its first element in `range`.
 core::result<void> whole_states::each_run(uint32_t q, plan::slice range, auto use) const {
   const auto& cut = tensor_.cut.parameters[q];
   if (!cut.cuts()) return use(ranks_, range, uint64_t{0});

@@ -25,8 +25,8 @@ class whole_states {
                            const std::byte* in) const;
 
   [[nodiscard]] rank_memories ranks() const { return ranks_; }
-  /// Returns the ranks whose element numbers of `parameter` mean the same elements as those of `rank`: the ranks with
-  /// its tensor coordinate if the parameter is split over tensor ranks, else all.
+  /// Returns the ranks that number the elements of `parameter` as `rank` does: those with the same tensor coordinate if
+  /// the parameter is split over tensor ranks, else all ranks.
   [[nodiscard]] std::vector<std::shared_ptr<rank_memory>> like(uint32_t rank, uint32_t parameter) const;
 
  private:

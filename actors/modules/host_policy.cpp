@@ -46,7 +46,7 @@ core::result<models::injection_rule> rule_from(const layer_spec& spec) {
   return out;
 }
 
-/// Returns the rules of the row of layer policies that has the modules of a preset of DeepSpeed's.
+/// Returns the rules for splitting the model that DeepSpeed's preset `preset` names, from the table of layer policies.
 core::result<std::vector<models::injection_rule>> rules_of_preset(const std::string& preset) {
   const auto policy = models::layer_policy_of_preset(preset);
   if (!policy) return core::fail(refused(section_key, "preset_model: " + policy.error().text));

@@ -69,7 +69,7 @@ struct output_call {
 struct opening_call {
   std::optional<plan::cost_model> costs;  ///< cost model that the leading process has measured; none: the default costs
   wanted_load load;
-  /// Passes over the step plan that the run has chosen since it began; nullopt: those that the configuration names.
+  /// Options of the training step that the run has chosen since it began; nullopt: the configuration's passes apply.
   std::optional<chosen_passes> passes;
   std::optional<std::vector<told_schedule>> schedule;
 };

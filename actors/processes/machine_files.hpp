@@ -34,8 +34,8 @@ class machine_files {
   machine_files(const machine_files&) = delete;
   machine_files& operator=(const machine_files&) = delete;
 
-  /// Prefix of file names that are opened by the `opener` on this machine's disk, for other processes, and are not in
-  /// memory.
+  /// Prefix of the names of files that are not in memory but on this machine's disk; the function `open_on_disk` of
+  /// serve() opens them for other processes.
   static constexpr std::string_view disk_mark = "disk:";
   using opener = std::function<core::result<std::unique_ptr<storage::input_file>>(const std::string& path)>;
 

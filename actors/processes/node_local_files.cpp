@@ -28,7 +28,7 @@ bool is_of_checkpoints(const std::string& name) {
          (name.starts_with("shard-") && name.ends_with(".bin"));
 }
 
-/// True for files of which only the leading machine's are valid, because copies on other machines may be old.
+/// True for files that are valid only on the leading machine, because copies on other machines may be old.
 bool is_of_leader(const fs::path& path) {
   return path.filename() == checkpoint::manifest_file_name || path.filename() == checkpoint::latest_file_name;
 }
@@ -289,7 +289,7 @@ core::result<void> node_local_files::check_others(const fs::path& root) const {
     if (const auto manifest = checkpoint::read_manifest(real_files(), root / (*mine)->folder))
       newest = manifest->content.run.step;
   for (const auto& m : others_) {
-    // A machine that is called the leading one here: manifests and `latest` are read from its disk.
+    // Calls the other machine the leading one here, so that manifests and `latest` are read from its disk.
     node_local_files there(host_, {{m.place, m.host, true}}, elsewhere_);
     const auto latest = checkpoint::read_latest(there, root);
     if (!latest && latest.error().kind == error_kind::peer_lost) return core::fail(latest.error());

@@ -68,9 +68,9 @@ class node_local_files final : public storage::file_system {
   core::result<void> sync_folder(const std::filesystem::path& path) override;
   core::result<std::vector<storage::folder_entry>> list(const std::filesystem::path& path) override;
   core::result<bool> exists(const std::filesystem::path& path) override;
-  /// Checks, on the leading machine, that no other machine has a newer checkpoint in `root`, the folder of all
-  /// checkpoints, than this one, except those that this one has or has set aside: a save would remove that machine's
-  /// part of it. Errors: bad_input, with that machine and step; peer_lost.
+  /// Checks, on the leading machine, that a save would not remove another machine's part of a checkpoint that is newer
+  /// than this machine's newest one. Checkpoints that this machine has, in `root` (the folder of all checkpoints) or
+  /// set aside, are permitted. Errors: bad_input, with that machine and step; peer_lost.
   core::result<void> check_others(const std::filesystem::path& root) const;
   core::result<uint64_t> free_bytes(const std::filesystem::path& path) override;
 

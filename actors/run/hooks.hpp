@@ -51,9 +51,9 @@ struct session_hooks {
   /// Called before a step whose plan was changed by passes over the plan, or was left unchanged after a choice by
   /// measured times.
   std::function<void(const passes_report&)> on_passes{};
-  /// Receives each rank's profile of the measured steps (plan::rank_vote) before passes are chosen by all of them. A
-  /// program that knows that a rank was disturbed (suspended, or short of cores) may set the `failure` of its profile;
-  /// the current plan then stays.
+  /// Receives each rank's profile of the measured steps (plan::rank_vote) before the run chooses passes by all
+  /// profiles. A program that knows that a rank was disturbed (suspended, or short of cores) may set the `failure` of
+  /// its profile; the current plan then stays.
   std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
   /// Called in the leading process of several when the run has gone on with other processes or degrees (in a new term),
   /// after a loss, a join or a requested change, and is back at the step at which it was interrupted. Never called in a

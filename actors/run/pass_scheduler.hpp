@@ -78,7 +78,7 @@ class pass_scheduler {
   [[nodiscard]] bool is_measuring() const { return next_ < entries_.size() || before_.has_value(); }
   [[nodiscard]] bool is_measured() const { return times_.steps() > 0 && times_.is_warm(); }
   core::result<void> change_passes();
-  /// Changes whether updates run before or after the vote, if the counted steps have called for that.
+  /// Changes whether updates run before or after the vote, if the number of undone updates requires it.
   core::result<void> change_updates();
   /// Ends a trial of passes whose steps are done, and returns to the plan from before it if that plan was faster.
   core::result<void> end_trial();

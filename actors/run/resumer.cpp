@@ -552,8 +552,7 @@ core::result<void> resumer::look_at_teacher() {
   return {};
 }
 
-// Loads only weights, of the tensors that the numbers of the teacher's layers select; reads nothing else of the
-// teacher.
+// Loads the weights of the layers that `model.teacher` selects by number, and nothing else of the teacher.
 core::result<void> resumer::take_layers(opening_watch& watch) {
   const auto& c = *run_.term->plan.config;
   if (!c.compression.layers.enabled) return {};

@@ -45,8 +45,8 @@ class resumer {
   core::result<void> take_over(const formats::tensor_source& from, load_options options, resume_time when,
                                opening_watch& watch, const load_agreement& agreed = {});
   /// True if another load may follow one that ended with `why` after it had changed states: damaged bytes are the
-  /// cause, and a load with `options` replaces all states, so that none of the damaged checkpoint stays. Then the run
-  /// has no longer ended. Requires a run of one process.
+  /// cause, and a load with `options` replaces all states, so that none of the damaged checkpoint stays. In that case
+  /// the call also makes the run go on. Requires a run of one process.
   bool may_begin_anew(const core::error& why, const load_options& options);
   /// Prepares a run that begins at step 0 from initial weights: loads the layers that `model.teacher` provides, makes
   /// pruning masks, and decides which samples are left out; `left_out` replaces that decision.
@@ -64,11 +64,13 @@ class resumer {
   [[nodiscard]] const std::optional<formats::teacher_record>& teacher() const { return teacher_; }
 
  private:
-  /// Opens the checkpoint at `from`: one that the disks of several machines hold through `disks`, which the source
-  /// refers to and which is null if there are none, any other one by its format.
+  /// Opens the checkpoint at `from`. A checkpoint that the disks of several machines hold is read through `disks`,
+  /// which must outlive the source; `disks` is null if there are no such disks. Any other checkpoint is opened by its
+  /// format.
   core::result<formats::tensor_source> open(storage::file_system* disks, const std::filesystem::path& from,
                                             const load_options& options) const;
-  /// Opens the checkpoint at `from`, as open() does. Error (bad_input): it is of another model than the run's.
+  /// Opens the checkpoint at `from`, as open() does. Error (bad_input): the checkpoint is of another model than the
+  /// run's.
   core::result<formats::tensor_source> open_described(storage::file_system* disks, const std::filesystem::path& from,
                                                       const load_options& options) const;
   /// Returns a sentence about frozen parameters that the checkpoint `from` lacks, because its run leaves them out of

@@ -48,7 +48,7 @@ struct order_counts {
   uint64_t loads = 0;  ///< number of times that states were loaded since the session was opened
 };
 
-/// The reason why the run has ended, if it has. If the run recovers from a loss of processes, it is cleared.
+/// The reason why the run has ended, if it has. A run that recovers from a loss of processes clears it.
 struct run_over {
   std::optional<core::error> why;
   bool states_whole = false;  ///< true: the error came before a state had changed, so the states can be saved

@@ -1,6 +1,6 @@
-// Access of the host program to a run's states between steps: reads them, exports them, moves them out of memory
-// and back. Owns when that is allowed; state_access.hpp, offloaded_states.hpp and models/families/hugging_face.hpp do
-// it.
+// Access of the host program to a run's states between steps: reads them, exports them, moves them out of memory and
+// back. Owns when that is allowed; state_access.hpp, offloaded_states.hpp and models/families/hugging_face.hpp do the
+// work.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ class save_keeper {
   /// these prove nothing about them.
   void forget_unproved() { unproved_.clear(); }
 
-  /// Makes a save of the run into `files`; its states are copied later, by a run of a plan that saves.
+  /// Makes a save of the run into `files`. A later run of a plan that saves copies the states.
   core::result<std::shared_ptr<save_job>> make(storage::file_system& files, const save_request& request);
   /// Returns the save whose states are being copied or written; null: none.
   [[nodiscard]] const std::shared_ptr<save_job>& writing() const { return writing_; }

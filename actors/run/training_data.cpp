@@ -154,7 +154,7 @@ core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const
   for (size_t i = 0; i < from.size(); ++i)
     weighted.push_back({std::move(streams[i]), from[i].weight, from[i].text.string()});
   TROUPE_ASSIGN(auto masking, make_masking());
-  // a family whose positions begin behind the padding token's number gives that token none
+  // Some families give the padding token no position; their first position is then greater than 0.
   const bool refuses_padding = spec_.first_position > 0;
   TROUPE_ASSIGN(
       auto corpus,

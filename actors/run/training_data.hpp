@@ -1,5 +1,6 @@
 // Owns the texts of a run as tokens: opens the tokenizer and the sources that the configuration names, and makes the
-// record of the data to which the sample number in a checkpoint refers. A change of degrees does not change them.
+// record of the data to which the sample number in a checkpoint refers. The texts stay the same when the degrees
+// change.
 #pragma once
 
 #include <functional>

@@ -15,8 +15,8 @@ namespace troupe::actors {
 
 namespace {
 
-/// Returns the object by which a run reaches the other processes of its job; for a job of one process, one that has
-/// none.
+/// Returns the object by which a run reaches the other processes of its job; in a job of one process, the object does
+/// everything in this process.
 std::unique_ptr<peers> peers_of(training_run& run, const session_options& options) {
   if (options.process == nullptr) return std::make_unique<peers>(run);
   return std::make_unique<process_peers>(run, options);

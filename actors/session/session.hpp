@@ -43,8 +43,8 @@ class session {  ///< one training run, from its opening to its end
   /// Chooses the parallel degrees that the configuration leaves open: by measurements of this job in the run's folder,
   /// or else by running the combinations that the cost model predicts to be fastest for a few steps each, from initial
   /// weights, in sessions that leave nothing behind. `pipeline.profile: never` runs none of them. open() calls this if
-  /// degrees are open. Errors: those of open(); bad_input if no combination can run, with the least memory budget with
-  /// which one could.
+  /// degrees are open. Errors: those of open(); bad_input if no combination can run, with the least memory budget that
+  /// would permit one.
   static core::result<run_degrees> choose_degrees(const session_options& options);
   /// Opens a session that makes an actor system of its own.
   static core::result<std::unique_ptr<session>> open(std::shared_ptr<const config::job_config> config,
@@ -93,8 +93,8 @@ class session {  ///< one training run, from its opening to its end
   /// from the first batch on.
   core::result<evaluation_report> evaluate(const evaluation_request& request);
 
-  /// Returns the loss of the current weights on the first micro-batch of the next step, one forward pass of it. Trains
-  /// and records nothing; if the loss is finite, it proves the save of these weights (save_request::keep_last). Errors:
+  /// Returns the loss of the current weights on the first micro-batch of the next step, by one forward pass. Trains and
+  /// records nothing; if the loss is finite, it proves the save of these weights (save_request::keep_last). Errors:
   /// those of `evaluate`; bad_input for a host's own model; a text that cannot be read.
   core::result<double> next_loss();
 
@@ -156,13 +156,13 @@ class session {  ///< one training run, from its opening to its end
   /// Waits until no save is in progress; if a save waits for a next step, copies the states for it now. Errors: those
   /// of the save.
   core::result<void> wait_for_saves();
-  /// Loads a checkpoint into the open session, between steps: of any format, or one of a folder by `options.tag`, with
-  /// the effects of `session_options::resume`. Later steps have the bits of a session that is opened with that
-  /// checkpoint; parameters that the options leave out keep their present values. Open curve files are cut after the
-  /// restored step, also for another run's checkpoint; if that is step 0 they are renamed NAME.previous. A save that
-  /// was requested before is finished first, with the states from before the load. Errors: those of open(); bad_input
-  /// while states are offloaded. After an error before any change the run may continue; a later failure (io, a digest)
-  /// ends the run.
+  /// Loads a checkpoint into the open session, between steps. The checkpoint may have any format; `options.tag` selects
+  /// one of a folder. Has the effects of `session_options::resume`. Later steps have the bits of a session that is
+  /// opened with that checkpoint; parameters that the options leave out keep their present values. Open curve files are
+  /// cut after the restored step, also for another run's checkpoint; if that is step 0 they are renamed NAME.previous.
+  /// A save that was requested before is finished first, with the states from before the load. Errors: those of open();
+  /// bad_input while states are offloaded. After an error before any change the run may continue; a later failure (io,
+  /// a digest) ends the run.
   core::result<loaded_checkpoint> load(const std::filesystem::path& path, load_options options = {});
   /// Returns the text (client state) that the program passed to save() in the checkpoint that this run has resumed;
   /// else the text null.

@@ -74,8 +74,8 @@ class modelled_executor final : public executor {
 
  private:
   // Models the write of a block that takes `seconds`: all ranks share one disk, which writes one block after the other,
-  // and the block's staging slot is in use until its bytes are written. Returns the time that the instruction itself
-  // takes, 0: only the slot's next user waits.
+  // and the block's staging slot is in use until its bytes are written. Returns 0, the time that the instruction itself
+  // takes: only the slot's next user waits.
   double hand_over(const plan::instruction& x, double seconds) {
     const auto begin = std::max(world_->now_ns(), world_->disk_free_ns);
     occupied_until_ns_[context_->plan().buffers[x.slots.staging].offset] = world_->disk_free_ns =

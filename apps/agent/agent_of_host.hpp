@@ -27,7 +27,8 @@ struct agent_setup {    ///< the settings with which agent() runs
   std::optional<lead_ended> led{};
 };
 
-/// Returns the agent's settings for a host that led a job, or was about to, and that another host leads now.
+/// Returns the settings with which this host, which has led a job or tried to, becomes an agent of the host that leads
+/// now.
 agent_setup agent_after(const lead_ended& led);
 
 /// Serves the job until it ends. Joins again if the first host was lost or unreachable, and may take over the lead if

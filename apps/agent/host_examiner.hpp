@@ -50,7 +50,7 @@ class host_examiner {
   uint32_t place_ = 0;
 };
 
-/// Returns a text of all that can change the bits of matrix products on a machine: the processor's maker, those of its
+/// Returns a text of all that can change the bits of matrix products on a machine: the processor's maker, the
 /// instruction sets in `flags` that matter, and `capability`, the value of ATEN_CPU_CAPABILITY, which limits the
 /// instructions of LibTorch; null: not set.
 std::string product_instructions(const std::string& processor, const std::vector<std::string>& flags,

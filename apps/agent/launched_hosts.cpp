@@ -175,7 +175,7 @@ void launched_hosts::reap() {
   for (auto& h : all_) {
     int status = 0;
     if (h.code || ::waitpid(h.pid, &status, WNOHANG) != h.pid) continue;
-    // The end of another host's program is an exit code of ssh, so that a signal has ended the connection alone.
+    // The program of another host is ssh. If a signal has ended ssh, only the connection to the host has ended.
     const bool is_cut = &h != &all_.front() && WIFSIGNALED(status);
     h.code = WIFEXITED(status) ? WEXITSTATUS(status) : is_cut ? no_connection : killed + WTERMSIG(status);
     ended(h);

@@ -50,10 +50,10 @@ class checkpoints {
   /// Locks the output folder; see checkpoint_start::claim_output.
   core::result<void> claim_output() { return start_.claim_output(heard_.on_warning); }
 
-  /// Notes the loss of a step, before `after_step`; it is of the weights after the step before. While the newest loss
-  /// is not finite, nothing is saved and no checkpoint is removed; a checkpoint that is due meanwhile is written once a
-  /// loss is finite again. The first finite loss of a run that has resumed proves the checkpoint that it resumed from:
-  /// older ones that `checkpoint.keep_last` does not keep are removed.
+  /// Notes the loss of a step, which was computed with the weights from before the step. Called before `after_step`.
+  /// While the newest loss is not finite, nothing is saved and no checkpoint is removed; a checkpoint that is due
+  /// meanwhile is written once a loss is finite again. The first finite loss of a run that has resumed proves the
+  /// checkpoint that it resumed from: older ones that `checkpoint.keep_last` does not keep are removed.
   void note_loss(uint64_t step, double loss);
   /// Notes the loss of an evaluation after `step`. A loss that is not finite prevents saves as one passed to
   /// note_loss() does, because it shows that the update of `step` has broken the weights. A finite loss proves these
@@ -72,13 +72,14 @@ class checkpoints {
   /// Called between steps. Starts a checkpoint if one is due and the current step has none. At the end of the run,
   /// waits until no save is in progress, and retries a failed last save for `checkpoint.retry_for`; if it fails for
   /// good, `unsaved` returns the error. A checkpoint whose tag names an existing one replaces it only if the weights
-  /// have a finite loss, which a forward pass computes; if none can be computed, the step names it. Returns an error if
-  /// `checkpoint.on_error` is stop, or if the session has ended; any other failed save is counted and causes a warning.
+  /// have a finite loss, which a forward pass computes; if no loss can be computed, the new checkpoint's name is the
+  /// step's instead of the tag. Returns an error if `checkpoint.on_error` is stop, or if the session has ended; any
+  /// other failed save is counted and causes a warning.
   core::result<void> after_step(actors::session& s, moment why);
   /// Called after the last save and evaluation. If no evaluation has computed the loss of the last weights, computes it
-  /// with a forward pass; of weights that are in no checkpoint of this run only if `even_unsaved`. A loss that is not
-  /// finite is noted, so that `broken` tells it. A finite one removes the checkpoints that `checkpoint.keep_last` does
-  /// not keep. Errors: the pass has ended the run.
+  /// with a forward pass; does nothing if no checkpoint of this run has these weights, unless `even_unsaved` is true.
+  /// Notes a loss that is not finite, so that `broken` returns an error. A finite loss removes the checkpoints that
+  /// `checkpoint.keep_last` does not keep. Errors: the pass has ended the run.
   core::result<void> prove_last(actors::session& s, bool even_unsaved);
   /// True if the last states of the run are saved: checkpoints are configured, one was requested, or the run resumed
   /// from a checkpoint of its own.

@@ -84,8 +84,8 @@ void add_shadowed_groups(const config::job_config& job, const models::model_spec
          true});
 }
 
-/// Returns what is wrong with the token that replaces those which an encoder has to find, or with its absence. A
-/// tokenizer's mask token is not checked: the run reads it.
+/// Returns what is wrong with the mask token, which replaces the tokens that an encoder has to find; also if there is
+/// none. The mask token of a tokenizer is not checked here, because the run reads it.
 std::optional<std::string> mask_token_problem(const config::job_config& job, const models::model_spec& spec) {
   const auto& wanted = job.data.masking.mask_token_id;
   const auto name = spec.family->model_type;

@@ -1,5 +1,5 @@
-// Owns to which checkpoints each key of checkpoint.load applies: keys of the command line, keys that belong to the
-// file's own checkpoint.load.path, and keys that apply to every checkpoint. Leaves their effect to
+// Owns the checkpoints to which each key of checkpoint.load applies: there are keys of the command line, keys that
+// belong to the file's own checkpoint.load.path, and keys that apply to every checkpoint. Leaves their effect to
 // checkpoint_start.hpp.
 #pragma once
 
@@ -17,7 +17,7 @@ struct load_key {
   const char* name;
   bool config::checkpoint_load_section::*field;
   /// True: if the configuration file sets the key, it applies to every checkpoint that is loaded, and not only to
-  /// checkpoint.load.path. Only keys that permit something are of this kind, none that drops states
+  /// checkpoint.load.path. True only for keys that permit something, never for a key that drops states
   bool is_for_all;
 };
 inline constexpr std::array<load_key, 7> load_keys{
@@ -33,7 +33,7 @@ inline constexpr std::array<load_key, 7> load_keys{
 /// start_wishes::keys_by_hand.
 std::vector<std::string> load_keys_by_hand(const config::loaded& c);
 
-/// Returns what set checkpoint.load.tag, for messages: `--set checkpoint.load.tag=NAME` or `job.yaml:9:30`.
+/// Returns the place that sets checkpoint.load.tag, for messages: `--set checkpoint.load.tag=NAME` or `job.yaml:9:30`.
 std::string origin_of_tag(const config::loaded& c);
 
 /// Returns the override that names the checkpoint of `--resume`, `path`.

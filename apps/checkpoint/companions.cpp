@@ -171,7 +171,8 @@ class module_copier {
     }
     if (!auto_map.is_string()) return {};
     auto name = auto_map.get<std::string>();
-    // After "--" stands a class of another repository, from which transformers fetches a module that is not here.
+    // A name "REPOSITORY--CLASS" means a class of another repository. Its module is copied if it is here; else
+    // transformers fetches it.
     const auto dashes = name.find("--");
     if (dashes != std::string::npos) name.erase(0, dashes + 2);
     const auto module = name.substr(0, name.find('.'));

@@ -19,8 +19,8 @@ namespace troupe::apps {
 core::result<std::string> copy_companions(const formats::tensor_source& from, const std::string& config,
                                           const std::filesystem::path& to);
 
-/// Copies the companion files of a run in the same way, from the folders of the run's tokenizer and model, into the
-/// folder `to`, which has the written config.json.
+/// Copies the companion files of a run's model from the folders of the run's tokenizer and model into the folder `to`,
+/// which has the written config.json. Returns a sentence about files that are missing; empty if none is.
 core::result<std::string> copy_companions(const config::job_config& run, const std::filesystem::path& to);
 
 }  // namespace troupe::apps

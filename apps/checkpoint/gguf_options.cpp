@@ -32,7 +32,7 @@ core::result<void> add_rope(const models::rotary_positions& rope, const families
     return refused("rope_type " + std::string(name_of(rope.type)));
   switch (rope.type) {
     case plain:
-    case dynamic:  // plain up to the model's positions, and GGUF files state no more
+    case dynamic:  // equal to plain positions up to the model's length; a GGUF file cannot express more
       return {};
     case linear:
       m.rope_scaling = "linear";
@@ -58,7 +58,7 @@ core::result<void> add_rope(const models::rotary_positions& rope, const families
       const auto before = models::frequencies_of<double>({.theta = rope.theta}, m.head_width, m.positions);
       for (size_t i = 0; i < scaled.angles.size(); ++i)
         m.rope_divisors.push_back(static_cast<float>(before.angles[i] / scaled.angles[i]));
-      m.rope_original_positions = rope.original_positions;  // without it the divisors fit several numbers
+      m.rope_original_positions = rope.original_positions;  // stored, because the divisors alone do not determine it
       return {};
     }
     case longrope:
@@ -72,19 +72,20 @@ core::result<void> add_rope(const models::rotary_positions& rope, const families
   return {};
 }
 
-/// Adds to `m` the numbers of the model that GGUF files of its architecture store. Errors: a number that they do not
-/// store, and that is not the one of a plain model.
+/// Adds to `m` the numbers of the model that GGUF files of its architecture store. Errors: the model has a number that
+/// these files cannot store and that changes what is computed.
 core::result<void> add_numbers(const models::model_spec& spec, formats::gguf_model& m) {
   struct model_number {
     families::number_key families::config_keys::*key = nullptr;
     double value = 0, plain = 0;
   };
   const models::attention_options scores = spec.attention_in(0);
-  // The factor of attention scores that llama.cpp computes if the file has none.
+  // The factor by which llama.cpp multiplies attention scores if the file states none.
   const double usual_scale =
       1 / std::sqrt(spec.layers == spec.family->gguf.wide_blocks ? spec.width / spec.heads : spec.head_width);
   const bool is_usual = scores.scale == 0 || std::abs(scores.scale / usual_scale - 1) < 1e-9;
-  // A family has one of the two keys of the factor; that of a width is the square of its reciprocal.
+  // A family states the factor of attention scores by one of two keys: the factor itself, or a width, which is 1 /
+  // factor^2.
   const bool has_width = !spec.family->keys.score_width.name.empty();
   using keys = families::config_keys;
   const model_number all[] = {
@@ -176,7 +177,7 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
       .heads = spec.heads,
       .kv_heads = spec.kv_heads,
       .head_width = spec.head_width,
-      // A GGUF file cannot limit attention to a window; within it there is no difference.
+      // Without a key for the window, the file's positions are limited to the window: within it attention is the same.
       .positions = window > 0 ? static_cast<uint32_t>(std::min<uint64_t>(window, spec.positions)) : spec.positions,
       .vocabulary = spec.vocabulary,
       .norm_epsilon = spec.norm_epsilon,
@@ -193,7 +194,7 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
     out.window = static_cast<uint32_t>(window);
   }
   if (spec.family->is_rotary()) TROUPE_TRY(add_rope(spec.rope, gguf, out));
-  // llama.cpp multiplies by the factor in all layers, the model in those without a window.
+  // llama.cpp applies the attention factor in all layers, but the model applies it only in layers without a window.
   if (!spec.family->keys.local_rotary_base.name.empty() && std::abs(out.rope_attention_factor - 1) > 1e-9)
     return fail(error_kind::bad_input,
                 fmt::format("the model's yarn has another attention factor than its factor gives, which a GGUF file of "

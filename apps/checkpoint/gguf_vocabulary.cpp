@@ -78,7 +78,8 @@ core::result<std::string> pre_of(const data::vocabulary& v, const std::string& p
   return data::rules_name_at(place);
 }
 
-/// Returns the keys of the vocabulary for a model of `tokens` tokens; `pre` is the name of a byte-level one's rules.
+/// Returns the keys of the vocabulary for a model of `tokens` tokens; `pre` is the name of the rules by which a
+/// byte-level tokenizer prepares texts.
 gguf_metadata keys_of(const data::vocabulary& v, uint64_t tokens, const std::string& pre) {
   gguf_metadata out;
   const auto set = [&](const char* key, auto value) {

@@ -37,7 +37,8 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_argum
                                                             const models::model_spec& spec) {
   if (a.tokenizer == bytes_name) return shared(data::make_byte_tokenizer());
   if (!a.tokenizer.empty()) return shared(data::open_tokenizer(a.tokenizer));
-  // A GGUF file has its own; if that cannot be opened, one next to the file or of its run is used, else its error told.
+  // Tries the vocabulary of a GGUF file first, then the tokenizer next to the weights, then the run's. If there is no
+  // other tokenizer, returns the error of the GGUF file's vocabulary.
   auto own = core::result<std::unique_ptr<data::tokenizer>>();
   if (const auto& files = from.source.files; !files.empty() && data::has_vocabulary(files.front().path)) {
     own = data::open_tokenizer(files.front().path);

@@ -1,4 +1,4 @@
-// The parts of what `troupe plan` prints about a job, as text or JSON; each has a source of its own.
+// The parts of what `troupe plan` prints about a job, as text or JSON; each part has a source file of its own.
 #pragma once
 
 #include <cstdint>

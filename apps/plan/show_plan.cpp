@@ -156,7 +156,8 @@ bool follows_rates(const config::job_config& c) {
          c.offload_activations == config::offload_device::nvme;
 }
 
-/// Refuses rates that change nothing in the output: one without predicted times, of a plan that no rates decide.
+/// Refuses options about the machine's rates if the output has no predicted times and the plan does not depend on
+/// rates.
 core::result<void> check_rates(const plan_arguments& a, const config::job_config& c) {
   std::vector<std::string> given;
   if (a.measure) given.emplace_back("--measure");

@@ -54,7 +54,7 @@ std::optional<double> number_in(const char* name, const nb::object& given) {
 }
 
 /// Number of checkpoints that a function opens. A tag applies to the first one alone, so that only a function that
-/// opens two may fall back to a previous checkpoint beside a tag.
+/// opens two may have both a tag and the option to fall back to a previous checkpoint.
 enum class how_many : uint8_t { one, two };
 
 /// A checkpoint to open, and the notes that arise while it is read; each note becomes a Python warning.

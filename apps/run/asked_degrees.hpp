@@ -16,7 +16,7 @@ namespace troupe::apps {
 /// data ranks than at the beginning; on several hosts, a first degree that differs from the number of the hosts' ranks.
 core::result<std::vector<job::degree_change>> asked_degrees(const std::string& text, const config::job_config& config);
 
-/// Prints a warning that names the changes which a run of `steps` steps ends before, if there are any.
+/// Prints a warning that names the changes that a run of `steps` steps never reaches, if there are any.
 void warn_of_unreached(const std::vector<job::degree_change>& changes, uint64_t steps);
 
 /// Returns `a` changed to `data` data ranks, which must divide the batch; the size of the batch does not change.

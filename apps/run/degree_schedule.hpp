@@ -18,7 +18,7 @@ class degree_schedule {
  public:
   /// Reads the degrees for a file that was loaded as `loaded` without errors. Everything that could be refused later is
   /// refused here and printed to stderr; then returns nothing. An empty text means the file's own degree. If `is_said`
-  /// is false, another process has printed the warnings about the first degree and about changes behind the last step.
+  /// is false, another process has printed the warnings about the first degree and about changes after the last step.
   static std::optional<degree_schedule> read(const std::string& text, const common_arguments& a,
                                              std::optional<uint64_t> steps, const config::loaded& loaded, bool is_said);
 

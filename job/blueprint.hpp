@@ -55,7 +55,7 @@ struct blueprint {  ///< result of planning a configuration: everything that a r
   std::vector<plan::pool_sizes> pools;
   /// Cost model by which sizes are chosen that the configuration leaves open, and times are predicted.
   plan::cost_model costs;
-  /// States if the run chooses between updates before the vote and after it, and has the data for this choice.
+  /// Comparison of updates before the vote with updates after it, for a run that chooses between them.
   open_order early;
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;

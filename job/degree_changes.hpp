@@ -28,7 +28,7 @@ core::result<std::vector<degree_change>> read_degree_changes(std::string_view te
 /// ranks of 3 ranks at steps 0, 20".
 std::string as_sentence(const std::vector<degree_change>& changes, uint64_t steps, uint32_t replica_ranks = 1);
 
-/// Returns "2@50, 3@60", the changes that a run of `steps` steps ends before; empty if it makes all of them.
+/// Returns "2@50, 3@60", the changes that a run of `steps` steps never reaches; empty if it makes all changes.
 std::string unreached(const std::vector<degree_change>& changes, uint64_t steps);
 
 /// The division of a global batch into micro-batches: `rows` samples of a micro-batch on one rank, `accumulation`

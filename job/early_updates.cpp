@@ -16,8 +16,8 @@ namespace {
 /// Largest number of ranks of a job whose step time is predicted from the plans of all ranks; in larger jobs it is
 /// predicted from the plan of one rank of each pipeline stage.
 constexpr uint32_t early_ranks_max = 4;
-/// A run changes to early updates (before the vote) if the fraction of undone steps is below this factor times the one
-/// at which both orders are equally fast; the margin keeps a single step from changing the order.
+/// A run changes to early updates (before the vote) if the fraction of undone steps is below this factor times the
+/// fraction at which both orders are equally fast; the margin keeps a single step from changing the order.
 constexpr double early_margin = 0.75;
 
 /// Fraction of a step's time that early updates must save; with a smaller gain, states do not get a second place in the

@@ -9,7 +9,7 @@
 namespace troupe::job {
 namespace {
 
-/// Returns, for the machines of a communicator, which the communicator numbers from 0, their numbers in the job.
+/// Returns the job's numbers of the machines on which the communicator has members, in the order of its members.
 std::vector<uint32_t> machines_in(const plan::communicator& c, const std::vector<uint32_t>& machine_of) {
   std::vector<uint32_t> out;
   for (const uint32_t r : c.members)

@@ -95,8 +95,8 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
   TROUPE_ASSIGN(auto named, named_groups(c, table));
   const auto& o = c.optimizer;
   optimizer_groups out;
-  // [index of a named group, or one more for parameters without a group][part]: index in out.groups; absent until a
-  // parameter needs it.
+  // [index of a named group; the last index stands for parameters without a group][part]: index in out.groups; absent
+  // until a parameter needs it.
   constexpr uint32_t absent = 0xFFFFFFFF;
   std::vector<std::array<uint32_t, 2>> places(c.parameter_groups.size() + 1, {absent, absent});
   const bool splits = o.type == rule::muon;

@@ -1,5 +1,5 @@
-// The plans of a configuration, for programs that read, simulate or draw them. Owns the choice of what such programs
-// get; leaves the making to blueprint.hpp.
+// The plans of a configuration, for programs that read, simulate or draw them. Owns which plans such programs get;
+// blueprint.hpp makes them.
 #pragma once
 
 #include <memory>

@@ -17,8 +17,8 @@ namespace troupe::job {
 /// equal scores the first ones are kept.
 kernels::mask_bits mask_of_scores(std::span<const float> scores, uint64_t kept, core::dtype used);
 
-/// Replaces all elements of a weight of type `type`, in memory order, by the values with which a run multiplied whose
-/// parameters are of type `used`: rounds the elements to that type first.
+/// Replaces all elements of a weight of type `type`, in memory order, by their values on the weight's quantisation
+/// grid. First rounds them to `used`, the type of the parameters in the run that trained the weight.
 void put_on_grid(const kernels::weight_recipe& recipe, core::dtype used, core::dtype type, std::span<std::byte> whole);
 
 /// Returns for each group the distance of neighbouring grid points, for a weight that is on no grid yet; for ternary

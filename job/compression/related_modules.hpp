@@ -1,5 +1,5 @@
-// Pairs each pruned module with the modules that have to shrink with it: those among the matches of the group's key
-// `related_modules` that belong to it. job/compression/clean.hpp decides what is removed from them.
+// Pairs each pruned module with the modules that have to shrink with it. The key `related_modules` of the module's
+// group names candidates. job/compression/clean.hpp decides what is removed from them.
 #pragma once
 
 #include <map>

@@ -42,8 +42,8 @@ std::optional<formats::tensor_source> weights_in(const fs::path& folder) {
   return opened ? std::optional(std::move(*opened)) : std::nullopt;  // the code that loads the folder reports the error
 }
 
-/// Returns a sentence about the tensors of a source that are of an encoder's parts for other tasks, such as its pooler,
-/// and that the model does not have; empty if there are none.
+/// Returns a sentence about the tensors of a source that the model does not have because an encoder uses them for other
+/// tasks, such as its pooler; empty if there are none.
 std::string left_out_of(const formats::tensor_source& s, const model_spec& spec) {
   std::vector<std::string> names;
   for (const auto& t : s.tensors) {

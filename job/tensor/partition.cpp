@@ -82,7 +82,7 @@ class spec_list {
   std::string_view model_type_;
   std::vector<layer_spec> specs_;
   std::vector<std::string> no_patterns;
-  /// [parameter, and last a tied head]: index of the first spec whose pattern matches its name.
+  /// [parameter; the last entry stands for a tied head]: index of the first spec whose pattern matches its name.
   std::vector<size_t> first_;
   size_t own_ = 0;
   std::string key_;

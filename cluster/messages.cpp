@@ -49,7 +49,7 @@ namespace {
 constexpr std::array<std::string_view, std::variant_size_v<message>> names = {
     "hello", "beat", "offer", "ready", "quiet", "failed", "call", "answer", "kept_file", "kept_save", "between_steps",
     "leaving", "begin_term", "started", "end_term", "join_wanted", "dismissal", "address",
-    // exchanged with agents of other machines, except for the last two
+    // messages to and from agents of other machines, then roster and replace_wanted, which processes exchange
     "job_order", "start_place", "kill_place", "place_ended", "passed", "signalled", "job_over", "machine_question",
     "machine_answer", "roster", "replace_wanted"};
 

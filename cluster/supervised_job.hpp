@@ -26,7 +26,7 @@ struct supervised_job {
   bool recovers = true;      ///< false: the run ends when a process or machine is lost
   bool starts_again = true;  ///< true if processes that were lost are started again
   /// True if a run with too few ranks to continue waits for processes that are started again; else it ends. A run that
-  /// has lost all of them waits in any case.
+  /// has lost all ranks waits in any case.
   bool waits_for_ranks = true;
   uint32_t losses_max = 10;  ///< largest number of losses that a run recovers from
   /// Nanoseconds before a lost process is started again; doubles with each loss of the process.

@@ -72,8 +72,9 @@ void supervision::begin_when_gathered() {
   if (awaited_machines().empty()) begin_next();
 }
 
-// The wait is worth it: lost processes are started again after backoff_ns, lost machines may join again, and the run
-// then continues from a save that the supervisor keeps in memory, or from the newest checkpoint on the disk.
+// A run with too few processes may wait, because lost processes are started again after backoff_ns and lost machines
+// may join again. The run then continues from a save that the supervisor keeps in memory, or from the newest checkpoint
+// on the disk.
 bool supervision::gathers_again(uint32_t there) {
   if (there > 0 && !job_.waits_for_ranks) return false;
   uint32_t coming = 0;
@@ -117,7 +118,7 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
   if (over_) return;
   const std::string what = fmt::format("{} {}", ranks_of(place), how);
   actions_.push_back(say{what});
-  // Further processes with ranks that are lost while the term ends do not count again.
+  // If further processes with ranks are lost while the term ends, they do not count as another loss.
   if (term_.is != phase::ending || !has_seat(place)) losses_.count();
   if (job_.starts_again && job_.recovers)
     m.start_ns = now_ns + std::min(backoff_max_ns, job_.backoff_ns << std::min(m.losses, 10U));

@@ -115,8 +115,8 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
   if (final_) return;
   const bool is_before = x.term == 0;  // true: the process has taken part in no term, so it failed by itself
   const core::error why{x.kind, x.text};
-  // An error names its process, except on a single machine if the process has not taken part in a term (all of its
-  // processes refuse alike), or leads.
+  // Adds the name of the process to the error. On a single machine, omits it for the leading process, and for a process
+  // that has taken part in no term, because all processes refuse alike then.
   const bool is_named = machines_.size() > 1 || (!is_before && place != leader());
   const core::error named = is_named ? why.in(process_of(place)) : why;
   if (!is_before && x.term != term_.number) return;

@@ -145,7 +145,8 @@ void data_edge::turn() {
   if (with_.tls->has_unsent()) with_.socket->when_writable([self = shared_from_this()] { self->turn(); });
 }
 
-/// Writes frames until nothing is left, the socket is full, or turn_bytes are written. True in the last case.
+/// Writes frames until nothing is left, the socket is full, or turn_bytes are written. Returns true if it stops because
+/// of turn_bytes.
 core::result<bool> data_edge::write() {
   TROUPE_TRY(with_.tls->flush());
   // Writes only into an empty buffer: otherwise tls->write() would have to move the unsent bytes within the buffer.
@@ -209,7 +210,7 @@ void data_edge::end_chunk() {
   sends_.erase(at);
 }
 
-/// Reads frames until no bytes are left or turn_bytes are read. True in the last case.
+/// Reads frames until no bytes are left or turn_bytes are read. Returns true if it stops because of turn_bytes.
 core::result<bool> data_edge::read() {
   for (size_t read = 0; read < turn_bytes;) {
     const bool in_head = head_got_ < head_in_.size();

@@ -154,7 +154,8 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     return true;
   }
 
-  /// Reads bytes until none are left, the limit of untaken bytes or turn_bytes is reached. True in the last case.
+  /// Reads bytes until none are left, the limit of untaken bytes or turn_bytes is reached. Returns true if it stops
+  /// because of turn_bytes.
   core::result<bool> read() {
     thread_local std::array<std::byte, size_t{16} << 10> buffer;
     if (has_untaken()) return false;

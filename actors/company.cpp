@@ -31,9 +31,9 @@ struct node_agent_state {
 
   supervisor_actor supervisor;
   std::vector<numbered_rank> ranks;
-  std::shared_ptr<rank_reports> reports;  ///< results of the ranks of this process that have ended the current run, for
-                                          ///< the supervisor
-  size_t running = 0;                     ///< number of ranks that have not ended the current run
+  /// Results of the ranks of this process that have ended the current run, for the supervisor
+  std::shared_ptr<rank_reports> reports;
+  size_t running = 0;  ///< number of ranks that have not ended the current run
   uint64_t run = 0;
 };
 

@@ -25,8 +25,8 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
 std::shared_ptr<const data::batch> cut_noting(const loader_setup& s, const next_batch& k) {
   auto out = cut(s, k);
   if (out->failure && k.which != plan::plan_choice::evaluate && s.first_lost_step != nullptr)
-    s.first_lost_step->store(std::min(s.first_lost_step->load(), k.step));  // no atomic minimum is needed, because only
-                                                                            // the loader writes this number
+    // no atomic minimum is needed, because only the loader writes this number
+    s.first_lost_step->store(std::min(s.first_lost_step->load(), k.step));
   return out;
 }
 

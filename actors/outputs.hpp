@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 struct data_outputs {  ///< outputs of all ranks that compute the same samples, joined
-  uint32_t data = 0;   ///< position of these ranks among the data ranks
+  uint32_t data = 0;   ///< position among the data ranks of the ranks that computed the outputs
   std::vector<model_output> micros;
 };
 

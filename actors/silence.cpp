@@ -16,7 +16,7 @@ bool has_started(const step_context& c, uint32_t id) {
 bool has_ended(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed) != 0; }
 
 // Returns the activity of a fabric lane that has started collective `x`, and has thereby posted it. If this rank is
-// among the missing ones, it is about to do its part. If no rank is missing, the collective is complete, and the
+// among the missing ones, this rank is about to do its part. If no rank is missing, the collective is complete, and the
 // message about that has not reached the lane yet. In both cases the lane works.
 activity in_collective(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   if (!missing) return activity::waiting;
@@ -65,7 +65,7 @@ namespace {
 std::string in_brackets(const std::string& place) { return place.empty() ? "" : " (" + place + ")"; }
 
 // Returns a text such as " and waits for rank 3 (stage 1)" that names the ranks that collective `x` waits for. This
-// rank has not done its part either while it waits; it is not named if other ranks are missing.
+// rank, which has not done its part either while it waits, is not named if other ranks are missing.
 std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, std::vector<uint32_t> who) {
   const auto& l = *p.layout;
   if (who.size() > 1) std::erase(who, p.rank);

@@ -21,8 +21,8 @@ namespace troupe::actors {
 /// thread; may be empty.
 using missing_members = std::function<std::vector<uint32_t>(const meeting_id&)>;
 
-/// Activity of a rank. Its lanes may have different ones; the rank's is the one that is last in this list, which has
-/// the longest time limit.
+/// Activity of a rank. If its lanes have different activities, the one that is last in this list counts for the rank,
+/// because it has the longest time limit.
 enum class activity : uint8_t {
   waiting,  ///< every lane that has not ended waits for another lane or another rank
   working,  ///< a lane computes, moves its bytes of a collective, or has all that it needs to start

@@ -44,8 +44,9 @@ struct run_wish {
   /// of the first. 0: as many as the plan has.
   uint32_t micros = 0;
   bool keeps_logits = false;  ///< true: an evaluation stores the model's output in step_context::logits
-  std::string output{};       ///< evaluations of a host program's model: name of the output of its last unit that is
-                              ///< stored in step_context::logits; empty: the unit has one output only
+  /// Evaluations of a host program's model: name of the output of its last unit that is stored in step_context::logits;
+  /// empty: the unit has one output only
+  std::string output{};
   bool computes_loss = true;  ///< false: an evaluation computes outputs only
 };
 
@@ -84,7 +85,7 @@ vote_memory plain_votes(const plan::rank_plan& p);  ///< returns newly allocated
 
 struct step_context {  ///< one rank's run of one plan, shared by its lanes
   /// Creates the state of a run, with votes and norms of zero and empty ranges of inputs (infinity, -infinity). The run
-  /// uses `memory` until it has ended; if `memory` is empty, it allocates ordinary memory.
+  /// uses `memory` until it has ended; if `memory` is empty, the constructor allocates ordinary memory.
   step_context(std::shared_ptr<const actors::program> what, const step_order& o, const job::scaling_rules& r,
                const vote_memory& memory = {});
 

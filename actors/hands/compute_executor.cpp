@@ -220,8 +220,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     return put_output(x, hidden_);
   }
-  /// Returns those of the tensors `all`, which another pipeline stage has sent, with which the unit of `x` computes.
-  /// Passes the distillation teacher's tensors to the code that compares them with the model's.
+  /// Returns the tensors with which the unit of `x` computes, out of the tensors `all` that another pipeline stage has
+  /// sent. Passes the distillation teacher's tensors to the code that compares them with the model's.
   models::values own_part(const plan::instruction& x, const models::values& all) {
     if (!plan::carries_teacher(*p().layout) || x.kind == plan::kind::backward) return all;
     const at::Tensor lost = all.last(), taught = all.without_last().last();

@@ -49,7 +49,7 @@ class device_lane final : public executor {
   device_lane(std::unique_ptr<executor> hands, device::device_id device, device_use use,
               std::shared_ptr<const device_room> room, uint32_t ledger_owner)
       : hands_(std::move(hands)), device_(device), use_(use), room_(std::move(room)), ledger_owner_(ledger_owner) {}
-  /// Waits until the stream has finished all work, which a run that was given up may have left there.
+  /// Waits until the stream has finished the work that a run which was given up may have left in it.
   ~device_lane() override;
   device_lane(const device_lane&) = delete;
   device_lane& operator=(const device_lane&) = delete;

@@ -36,9 +36,9 @@ class weight_grids {
   /// this is the second exchange of the step, else empty.
   uint64_t tell(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed, const std::byte* from,
                 kernels::value_range<double>* to);
-  /// Writes to `to` the parameter at `from` as unit `unit` multiplies with it before masks: rounded to its quantization
-  /// grid, or unchanged if no grid is in effect. `agreed`: value ranges of the quantization groups that tensor ranks
-  /// share, of all ranks. `room`: room_elements() scratch elements.
+  /// Writes to `to` the parameter at `from` in the form in which unit `unit` multiplies with it, before masks are
+  /// applied: rounded to its quantization grid, or unchanged if no grid is in effect. `agreed`: value ranges of the
+  /// quantization groups that tensor ranks share, of all ranks. `room`: room_elements() scratch elements.
   void put(uint32_t unit, uint32_t parameter, std::span<const std::byte> agreed, const std::byte* from, std::byte* to,
            std::span<std::byte> room);
 

@@ -60,7 +60,7 @@ class wishes {
     const auto& table = *tensor_.whole;
     if (options_.load_module_strict) TROUPE_TRY(refuse_peft());
     std::vector<std::string> all;
-    std::set<std::string_view> with_states;  // checkpoint names of trained parameters that have moments there
+    std::set<std::string_view> with_states;  // names of trained parameters that have moments in the checkpoint
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
       if (p.is_copy()) {  // a copied parameter precedes its copies, which are loaded from the same tensor

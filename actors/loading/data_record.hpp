@@ -25,8 +25,8 @@ core::result<formats::data_record> record_of(const data::corpus& corpus, const s
 
 struct data_change {
   std::vector<std::string> differences;  ///< a few words for each difference; empty: the data are equal
-  /// Number of tokens of the present validation part that the run may have been trained on: the text has grown, or the
-  /// fraction has changed.
+  /// Number of tokens of the present validation part that the run may have been trained on, because the text has grown
+  /// or the fraction has changed.
   uint64_t validates_trained = 0;
 };
 

@@ -30,8 +30,8 @@ struct load_options {
   /// True: only weights are loaded. Moments, number of steps, learning-rate schedule, loss scale, position in the data
   /// and client state restart.
   bool load_module_only = false;
-  /// Returns the name in the checkpoint of a parameter, or nothing if the parameter keeps its first values. If given,
-  /// it replaces the matching of names, and `load_module_strict` has no effect.
+  /// Returns the name in the checkpoint of a parameter, or nothing if the parameter keeps its first values. If the
+  /// function is given, it replaces the matching of names, and `load_module_strict` has no effect.
   std::function<std::optional<std::string>(const core::parameter_info&)> custom_load_fn{};
   /// False: master weights are copied from the checkpoint's 16-bit weights even if it has fp32 weights. None: the key
   /// load_from_fp32_weights of zero_optimization decides.

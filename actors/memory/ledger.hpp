@@ -23,8 +23,9 @@ void attribute_allocations(uint32_t owner);
 void attribute_stream(const void* stream, uint32_t owner);
 /// Ends attribute_stream(); must be called before another stream may have the same handle.
 void forget_stream(const void* stream);
-/// Enter a block of device memory at address `at` when Torch allocates it for `stream`, and when Torch frees it: the
-/// functions of models::memory_watch. Both may be called on any thread and call neither Torch nor the device.
+/// enter_block() records a block of device memory at address `at` that Torch has allocated for `stream`; remove_block()
+/// forgets a block that Torch has freed. They are the functions of models::memory_watch. Both may be called on any
+/// thread and call neither Torch nor the device.
 void enter_block(const void* at, uint64_t bytes, const void* stream);
 void remove_block(const void* at);
 
@@ -40,7 +41,7 @@ class allocation_ledger {
   allocation_ledger(const allocation_ledger&) = delete;
   allocation_ledger& operator=(const allocation_ledger&) = delete;
 
-  /// Returns the owner number of a rank, for attribute_allocations() and the functions below.
+  /// Returns the owner number of a rank, for attribute_allocations(), attribute_stream() and take_peak().
   [[nodiscard]] uint32_t owner(uint32_t rank) const {
     return rank < owners_.size() ? owners_[rank] : ledger_owners_max - 1;
   }

@@ -14,9 +14,9 @@
 namespace troupe::actors {
 namespace {
 
-/// Longest time that a save in memory waits for the telemetry actor if that actor handles no record meanwhile. It waits
-/// for the record of the step before the save, which was sent a step ago and may be behind earlier ones on a busy
-/// machine.
+/// Longest time that a save in memory waits for the telemetry actor if that actor handles no record meanwhile. The save
+/// waits until the actor has handled the record of the step before the save, which may wait for earlier records on a
+/// busy machine.
 constexpr std::chrono::seconds record_wait_max{1};
 constexpr std::chrono::microseconds record_look{100};
 

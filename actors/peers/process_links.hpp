@@ -22,10 +22,10 @@ struct process_links {
   std::shared_ptr<cluster::process> link;         ///< link to the supervisor and the other processes of the job
   std::shared_ptr<const config::job_config> job;  ///< the configuration as loaded, with the largest degrees
   std::optional<term_members> members;            ///< processes of the current term; none: there is no term
-  std::string secret;                             ///< secret with which the processes of this term authenticate
-                                                  ///< connections between machines
-  std::shared_ptr<shared_term> shared;            ///< resources that processes share; null until made
-  std::unique_ptr<memory_saves> saves;            ///< the process's files of saves in memory; null between terms
+  /// Secret with which the processes of this term authenticate connections between machines
+  std::string secret;
+  std::shared_ptr<shared_term> shared;  ///< resources that processes share; null until made
+  std::unique_ptr<memory_saves> saves;  ///< the process's files of saves in memory; null between terms
   /// receives the results of other processes' parts of a save; shared with callbacks of `link`
   std::shared_ptr<part_taker> parts;
   std::vector<uint64_t> peak_bytes;  ///< [rank]: peak bytes of activations, as the other processes have reported

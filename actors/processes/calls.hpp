@@ -44,7 +44,8 @@ struct wanted_load {
   std::optional<std::vector<core::left_out_steps>> left_out;
 };
 
-/// The options of a training step. A message has those that passes may change; the configuration defines all others.
+/// The options of a training step. A message contains the options that passes may change; the configuration defines all
+/// others.
 struct chosen_passes {
   plan::plan_options of_step;
 };
@@ -58,8 +59,8 @@ struct told_schedule {
 };
 
 /// Names a file that the leading process has just written into the folder of outputs, for which processes of other
-/// machines look; an empty path: it could not write there. Sent before the opening_call of a term (time with the same
-/// processes) on several machines that write into one folder.
+/// machines look; an empty path: it could not write into that folder. Sent before the opening_call of a term (time with
+/// the same processes) on several machines that write into one folder.
 struct output_call {
   std::string path, content;
 };
@@ -90,8 +91,8 @@ struct run_call {
   /// Samples and tokens per sample of the batch `tokens` with which the run computes; 0: the loader's batches.
   uint64_t rows = 0, columns = 0;
   std::vector<int64_t> tokens;
-  std::vector<int64_t> targets;  ///< targets of that batch; empty: the next tokens
-  double loss_factor = 1;        ///< factor of that batch's mean loss
+  std::vector<int64_t> targets;  ///< targets of the batch `tokens`; empty: the next tokens
+  double loss_factor = 1;        ///< factor of the mean loss of the batch `tokens`
   // Settings of plans that save; unused by all other plans.
   bool saves_in_memory = false;
   std::string invitation, request;  ///< invitation and request of the save, encoded as in part_result.hpp

@@ -10,9 +10,9 @@
 namespace troupe::actors {
 
 struct term_members {
-  uint32_t place = 0;                ///< number of this process in the job
-  std::vector<cluster::seat> seats;  ///< processes with ranks, in the order of their ranks; the first one leads the run
-                                     ///< in this term
+  uint32_t place = 0;  ///< number of this process in the job
+  /// Processes with ranks, in the order of their ranks; the first one leads the run in this term
+  std::vector<cluster::seat> seats;
   /// Keepers: processes without ranks that have files of the save in memory from which the term (time with the same
   /// processes) continues.
   std::vector<cluster::seat> keepers;

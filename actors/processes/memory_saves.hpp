@@ -28,7 +28,8 @@ class memory_saves {
   explicit memory_saves(cluster::process& link);
 
   /// In a term on several machines: makes this object copy each file that is written here to the process `copies_to`,
-  /// unless that is this process, and read files of other machines from there. `warn` receives failures of copies.
+  /// unless that is this process, and read files of other machines. `elsewhere` transfers the files; `warn` receives
+  /// failures of copies.
   void use(std::shared_ptr<machine_files> elsewhere, uint32_t copies_to, std::function<void(const std::string&)> warn);
 
   ~memory_saves();

@@ -27,8 +27,8 @@
 
 namespace troupe::actors {
 
-/// Returns the folder below `root`, the folder of all checkpoints, in which ranks on other machines than the leading
-/// process's write their files of the save `save_id`.
+/// Returns the folder below `root`, the folder of all checkpoints, in which the ranks of all machines except the
+/// leading process's machine write their files of the save `save_id`.
 std::filesystem::path parts_folder(const std::filesystem::path& root, storage::digest128 save_id);
 
 /// Returns the folder of the checkpoint that `path` and `tag` select: `path` itself, the one called `tag` in it, or the

@@ -211,9 +211,9 @@ std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, u
   const auto& m = meetings_[communicator];
   if (m.within) return m.within->join(member, std::move(wake));
   // The returned pointer also owns this object, so that the member's board stays mapped and events of other processes
-  // can be signalled until the member has ended. It has a reference counter of its own: this object owns pulses that
-  // refer weakly to the member, and if they shared the object's own counter, these references would keep that counter
-  // allocated.
+  // can be signalled until the member has ended. The pointer has a reference counter of its own: this object owns
+  // pulses that refer weakly to the member, and with a counter that the object and the member share, these weak
+  // references would keep the counter allocated.
   struct seated {
     std::shared_ptr<shared_term> term;
     std::unique_ptr<fabric::communicator> member;

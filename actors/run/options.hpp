@@ -26,8 +26,8 @@ struct read_texts;
 
 /// Parallel degrees that were chosen for a run because its configuration leaves them open (`parallel: auto`).
 struct run_degrees {
-  std::shared_ptr<const config::job_config> config;  ///< the job's configuration with the chosen degrees in place of
-                                                     ///< `auto`
+  /// The job's configuration with the chosen degrees in place of `auto`
+  std::shared_ptr<const config::job_config> config;
   config::degree_choice taken;
   std::string reason;  ///< reason for the chosen degrees, in one line
   std::string table;   ///< table of every candidate for the degrees: step time, memory, or why it cannot run

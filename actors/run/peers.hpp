@@ -48,6 +48,7 @@ class peers {
   virtual core::result<void> begin(const session_options& options, opening_watch& watch);
 
   // ---- functions that say which process this is and which ranks it has
+
   /// True if ranks of the job are in other processes, too.
   [[nodiscard]] virtual bool are_there() const { return false; }
   /// True if this process leads the job: its host program calls the steps; other processes serve it.
@@ -63,6 +64,7 @@ class peers {
   [[nodiscard]] virtual uint64_t peak_bytes(uint32_t /*rank*/) const { return 0; }
 
   // ---- functions that share resources between the ranks of a term
+
   /// Makes the shared memory segments of this process's ranks, and maps those of other processes. `segment_bytes`: size
   /// of each rank's segment. Errors: limit; the term (time with the same processes) has ended.
   virtual core::result<void> share(const std::vector<uint64_t>& /*segment_bytes*/) { return {}; }
@@ -78,6 +80,7 @@ class peers {
   }
 
   // ---- functions that make all processes work
+
   /// Runs a plan once on the ranks of all processes. Errors: the run, or its term, has ended.
   virtual core::result<run_outcome> run(plan::plan_choice which, const std::shared_ptr<step_order>& order);
   /// Sends the masks of all pruned modules to the other processes; does nothing in a process that does not lead.
@@ -98,6 +101,7 @@ class peers {
   [[nodiscard]] virtual std::unique_ptr<storage::file_system> files_of_machines() const { return nullptr; }
 
   // ---- functions for saves in memory, which a run continues from after a loss
+
   /// Begins to copy the current states to memory while the next step runs, if a save in memory is due. Call before a
   /// training step.
   virtual core::result<void> begin_save_in_memory() { return {}; }
@@ -116,6 +120,7 @@ class peers {
   virtual core::result<void> go_back_in_memory(std::vector<core::left_out_steps> left_out, const std::string& why);
 
   // ---- functions for passes over the step plan
+
   /// If the options `train` of the training step need shared memory of other sizes, begins another term (time with the
   /// same processes) with them and returns true. Returns false if the run can change its plans within the term.
   virtual core::result<bool> take_passes(const plan::plan_options& /*train*/) { return false; }
@@ -123,6 +128,7 @@ class peers {
   virtual void tell_schedule(std::vector<told_schedule> /*schedule*/) {}
 
   // ---- functions that change terms and recover from losses
+
   /// Ends the term if processes wait to join. Call between two steps.
   virtual core::result<void> let_join() { return {}; }
   /// Continues the job with the parallel degrees of `next` from the next step on. Call between two steps.
@@ -145,6 +151,7 @@ class peers {
   [[nodiscard]] virtual const recovery_counts& counts() const;
 
   // ---- functions for diagnosis and warnings
+
   /// Returns, and removes, the reports of slow links that were not passed to the hook yet.
   virtual std::vector<slow_link_report> take_slow_links() { return {}; }
   /// Returns a warning that names the slow links of the whole run; empty: none.

@@ -182,7 +182,7 @@ struct evaluation_request {
 struct evaluation_report {     ///< the mean loss of an evaluation, and what it was computed from
   double loss = 0;             ///< mean loss over all evaluated tokens, in nats; 0 without tokens
   std::vector<double> losses;  ///< [global micro-batch]: mean loss over its tokens; empty if not requested
-  /// True: `go_on` has ended the evaluation early; it has no mean loss and is not recorded.
+  /// True: `go_on` has ended the evaluation early; the evaluation then has no mean loss and is not recorded.
   bool ended_early = false;
 };
 

@@ -32,7 +32,7 @@
 namespace troupe::actors {
 namespace {
 
-/// Maximum number of loads that resumer::resume begins, each after damage that the one before has met.
+/// Largest number of loads that one call of resumer::resume makes; it makes another one after a load that met damage.
 constexpr uint32_t loads_max = 3;
 
 /// Remarks on a loaded checkpoint that the run prints; each remark is made at most once.

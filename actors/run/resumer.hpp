@@ -24,8 +24,8 @@ enum class resume_time : uint8_t { while_opening, while_running };
 /// Functions that synchronise the processes of a job while each of them loads the same checkpoint between two steps.
 /// Empty functions: the job has one process.
 struct load_agreement {
-  std::function<core::result<void>()> before_changes{};  ///< called when this process has checked the checkpoint,
-                                                         ///< before it changes any state
+  /// Called when this process has checked the checkpoint, before it changes any state
+  std::function<core::result<void>()> before_changes{};
   /// called after this process has loaded the states of the checkpoint
   std::function<core::result<void>()> after_changes{};
 };

@@ -42,7 +42,7 @@ class run_term {
   weight_pruner pruner;
   std::vector<uint64_t> collectives;  ///< [communicator]: number of its collectives since the term began
   // Declared after the members that the actors use, so that it is destroyed before them.
-  std::shared_ptr<company> members;  ///< null: the actors are not started yet, or have ended
+  std::shared_ptr<company> members;  ///< the term's actors; null: not started yet, or ended
 
   /// Makes `plans`, one for each rank, the programs that ranks execute in runs of kind `which`.
   void use_programs(plan::plan_choice which, plan::rank_plans plans);

@@ -27,8 +27,8 @@ first_weights weights_before(const training_run& run, const load_options& option
 /// states and the run's progress.
 struct term_states {
   first_weights weights = first_weights::drawn;
-  /// Called when the ranks have memory: loads states or prepares those of a run that begins, and makes what the first
-  /// step needs.
+  /// Called when the ranks have memory: loads the states, or prepares the states of a run that begins, and makes what
+  /// the first step needs.
   std::function<core::result<void>(opening_watch&)> take;
 };
 

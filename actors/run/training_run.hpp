@@ -44,7 +44,7 @@ struct training_run {
   host_modules modules;
   training_data data;
   std::unique_ptr<peers> others = std::make_unique<peers>(*this);
-  std::unique_ptr<run_term> term;  ///< null until the first plans are made
+  std::unique_ptr<run_term> term;  ///< the current term; null until the first plans are made
   // Declared after `term`, so that it is destroyed first: the actors end with their system, before the memory of the
   // term (time with the same processes) that they use.
   actor_home home;

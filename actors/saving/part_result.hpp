@@ -21,8 +21,8 @@ struct part_result {
   uint32_t rank = 0;
   uint64_t file_bytes = 0;  ///< bytes of the rank's checkpoint file; 0 if the part failed
   double waited_s = 0;      ///< seconds that the writer lane waited for staging memory
-  std::vector<std::vector<storage::digest128>> digests{};  ///< piece digests, indexed by block and piece; empty
-                                                           ///< for blocks that are not saved, or if the part failed
+  /// Piece digests, indexed by block and piece; empty for blocks that are not saved, or if the part failed
+  std::vector<std::vector<storage::digest128>> digests{};
   std::optional<core::error> failure{};  ///< reason why the part failed; none: its file is complete and synced
 };
 

@@ -71,9 +71,9 @@ class session {  ///< one training run, from its opening to its end
   /// Continues the job with other parallel degrees from the next step on (also another ZeRO stage, or other tiers of
   /// memory), in this process: makes new plans, memory and actors, reads the states as from a checkpoint, and continues
   /// the data at the current sample. Later steps have the bits of a run that was saved here and resumed with `next`,
-  /// whose batch, seed and model must be this run's. While it works, it needs the memory of the old and the new degrees
-  /// together. Call between steps only. Errors (the run continues unchanged): bad_input if `next` is another job or
-  /// uses features that cannot be combined with a change of degrees; limit; those of open().
+  /// whose batch, seed and model must be this run's. The call needs the memory of the old and the new degrees together.
+  /// Call between steps only. Errors (the run continues unchanged): bad_input if `next` is another job or uses features
+  /// that cannot be combined with a change of degrees; limit; those of open().
   core::result<void> change_degrees(std::shared_ptr<const config::job_config> next);
 
   /// Replaces the configuration's schedule of passes, which transform the plan of training steps, from now on. Steps in

@@ -140,7 +140,7 @@ class world {
     return company_->ranks[rank]->lanes[static_cast<size_t>(l)];
   }
   // Returns the lane actor that the fault affects. If several actors share the fault's lane, as the pipeline stages of
-  // a rank share the compute lane, it is the actor that runs the instruction at the fault's position in that lane.
+  // a rank share the compute lane, returns the actor that runs the instruction at the fault's position in that lane.
   [[nodiscard]] const lane_actor& struck_lane() const {
     const auto& f = options_.fault;
     for (const auto& which : plans_) {

@@ -275,10 +275,12 @@ class agent_of_host {
   cluster::shared_descriptor signals_;
   std::unique_ptr<net::leader_store> store_;
   store_of_job of_;
-  net::lead target_;    ///< name, address and authority of the host that leads the job and that this host tries to
-                        ///< join; the address is empty if that host is unknown
-  std::string leader_;  ///< name of the host that, as far as this host knows, leads the job or led it last; empty until
-                        ///< the job's order or the store has named one
+  /// name, address and authority of the host that leads the job and that this host tries to join; the address is empty
+  /// if that host is unknown
+  net::lead target_;
+  /// Name of the host that, as far as this host knows, leads the job or led it last; empty until the job's order or the
+  /// store has named one
+  std::string leader_;
   net::lead me_;
   std::optional<known_job> job_;
   std::optional<int> over_;  ///< exit code of the ended job, read from the store; empty: the job has not ended

@@ -47,8 +47,9 @@ class launched_hosts {
   static void close(int& descriptor);
 
   std::vector<host> all_;
-  std::optional<int> failure_;  ///< exit code of a host that failed earlier than the first host's program, which the
-                                ///< launcher then returns; none: no host has
+  /// Exit code of a host that failed earlier than the first host's program, which the launcher then returns; none: no
+  /// host has
+  std::optional<int> failure_;
   int64_t give_up_ns_ = 0, over_ns_ = 0;
 };
 

@@ -18,8 +18,8 @@
 
 namespace troupe::apps {
 
-class lead_keeper {  ///< renews the lease by which this host leads the job, or takes it again after it has expired;
-                     ///< used by one thread
+/// Renews the lease by which this host leads the job, or takes it again after it has expired; used by one thread
+class lead_keeper {
  public:
   using say_function = std::function<void(const std::string&)>;
 
@@ -43,8 +43,9 @@ class lead_keeper {  ///< renews the lease by which this host leads the job, or 
   bool is_silent_ = false;  ///< true if the store did not answer the last request, and a message has reported that
 };
 
-class kept_lead {  ///< leads a job: renews the lease in the store on a thread of its own, until the destructor is
-                   ///< called or another host leads
+/// Leads a job: renews the lease in the store on a thread of its own, until the destructor is called or another host
+/// leads
+class kept_lead {
  public:
   kept_lead(std::unique_ptr<net::leader_store> store, net::lead me, uint32_t lease_s, lead_keeper::say_function say);
   /// Deletes this host's entry as leader from the store, if it still has the lease.

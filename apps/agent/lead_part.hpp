@@ -38,8 +38,8 @@ std::string objection(const net::lead& to, const std::string& authority, const s
 
 struct lead_ended {
   int code = 0;
-  /// Set if another host leads or may lead, so that this host continues as an agent with the members below. The value
-  /// is an empty net::lead if the new leader is not known.
+  /// Set if another host leads or may lead, so that this host continues as an agent, with the settings in `cluster`.
+  /// The value is an empty net::lead if the new leader is not known.
   std::optional<net::lead> follows;
   std::optional<config::cluster_section> cluster;
   std::vector<std::string> arguments;  ///< command-line arguments with which this host led the job

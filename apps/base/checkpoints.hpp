@@ -148,10 +148,10 @@ class checkpoints {
   /// A sequence of consecutive steps, up to the newest one, whose losses are not finite.
   struct bad_losses {
     uint64_t since = 0;
-    uint64_t weights = 0;  ///< number of steps after which the weights gave the first of these losses
+    uint64_t weights = 0;  ///< number of steps done when the weights produced the first loss that is not finite
     double newest = 0;
     const char* what = "";    ///< kind of loss, for messages
-    bool has_failed = false;  ///< true: the run has ended with an error about it
+    bool has_failed = false;  ///< true: the run has ended with an error about these losses
     bool told = false;        ///< true: a warning has reported a checkpoint that was omitted because of the losses
   };
   std::optional<bad_losses> bad_;

@@ -10,9 +10,10 @@ namespace troupe::apps {
 
 /// The purpose for which a job is loaded; decides which memory limit applies.
 enum class intent : uint8_t {
-  run,   ///< the job runs here and now: batches and states beyond the free memory are refused
-  look,  ///< the job is only checked: batches beyond this machine's memory cause a warning, or an error if no machine
-         ///< can hold them
+  run,  ///< the job runs here and now: batches and states beyond the free memory are refused
+  /// The job is only checked: batches beyond this machine's memory cause a warning, or an error if no machine can hold
+  /// them
+  look,
   plan,  ///< the job is planned for any machine: the plan shows the memory that it needs
 };
 

@@ -16,8 +16,8 @@ namespace troupe::apps {
 struct load_key {
   const char* name;
   bool config::checkpoint_load_section::*field;
-  /// True: if the configuration file sets the key, it applies to every checkpoint that is loaded, and not only to
-  /// checkpoint.load.path. True only for keys that permit something, never for a key that drops states
+  /// True: if the configuration file sets the key, the key applies to every checkpoint that is loaded, not only to the
+  /// one at checkpoint.load.path. Keys that permit something are of this kind; a key that drops states must not be
   bool is_for_all;
 };
 inline constexpr std::array<load_key, 7> load_keys{

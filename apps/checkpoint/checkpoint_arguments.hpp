@@ -25,7 +25,7 @@ struct source_arguments {  ///< arguments of a command that reads a checkpoint
   /// Option that messages about a damaged checkpoint suggest, for source_options::older_by
   std::string older_by = "--fallback-to-previous";
   /// True: the command needs weights only. If the folder contains exported weights next to checkpoints, the exported
-  /// ones are read, unless those of the checkpoints have a higher precision
+  /// weights are read, unless the weights in the checkpoints have a higher precision
   bool wants_weights = false;
   bool as_stored = false;       ///< true: tensors are read as they are stored, even with codes that cannot be decoded
   bool allow_overflow = false;  ///< true: values that a narrower type cannot represent are clamped

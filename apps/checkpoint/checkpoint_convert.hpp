@@ -36,8 +36,8 @@ struct deepspeed_arguments {
   output_arguments output;
   uint32_t stage = 2, ranks = 1;
   std::string dtype = "fp32";
-  std::string job;           ///< path of a topology or ds_config.json that describes the optimizer; empty: the
-                             ///< configuration in the checkpoint does
+  /// Path of a topology or ds_config.json that describes the optimizer; empty: the configuration in the checkpoint does
+  std::string job;
   std::string model_config;  ///< path of config.json, for a checkpoint that does not describe its model
   /// True: the optimizer's step counts are written as integers, which DeepSpeed's own optimizers require
   bool integer_steps = false;

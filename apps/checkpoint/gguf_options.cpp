@@ -177,7 +177,8 @@ core::result<formats::gguf_model> gguf_model_of(const models::model_spec& spec) 
       .heads = spec.heads,
       .kv_heads = spec.kv_heads,
       .head_width = spec.head_width,
-      // Without a key for the window, the file's positions are limited to the window: within it attention is the same.
+      // If the file cannot store the window, limits the number of positions to it: in shorter texts the window has no
+      // effect.
       .positions = window > 0 ? static_cast<uint32_t>(std::min<uint64_t>(window, spec.positions)) : spec.positions,
       .vocabulary = spec.vocabulary,
       .norm_epsilon = spec.norm_epsilon,

@@ -59,7 +59,7 @@ int hold(int argc, char** argv) {
   }
   // Writes of the program fail with an error, instead of a signal that ends it, once the connection has ended
   std::signal(SIGPIPE, SIG_IGN);
-  // The launcher takes lines before this one for those of ssh and does not show them, so the program starts after it
+  // The launcher takes earlier lines for output of ssh and does not show them, so the program starts after this line
   if (tells) {
     std::printf("%s\n", hold_is_there);
     std::fflush(stdout);

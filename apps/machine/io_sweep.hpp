@@ -14,8 +14,8 @@
 namespace troupe::apps {
 
 inline constexpr size_t io_settings_max = 1024;  ///< largest number of settings in one sweep
-/// Relative difference up to which two rates count as equal; of such settings, the one with fewer threads and less
-/// memory is advised.
+/// Relative difference up to which two rates count as equal; among settings with equal rates, the one with fewer
+/// threads and less memory is advised.
 inline constexpr double io_equal_within = 0.03;
 inline constexpr uint64_t aio_block_multiple = 4096;  ///< `aio.block_size` must be a multiple of this
 inline constexpr size_t io_finalists_max = 12;        ///< largest number of settings that get further passes

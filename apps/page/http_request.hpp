@@ -12,7 +12,7 @@ inline constexpr size_t request_bytes_max = 8192;
 
 struct http_request {
   std::string method, path, query;          ///< "/?a=b" has path "/" and query "a=b"; neither is decoded
-  std::string host, authorization, cookie;  ///< values of these headers of the request; empty if the header is missing
+  std::string host, authorization, cookie;  ///< values of the headers of these names; empty: no such header
 };
 
 /// State of a request whose bytes arrive piece by piece.

@@ -1,5 +1,6 @@
-// Compares the configuration of an earlier run with that of the run which finds the earlier one's checkpoints in its
-// output folder, because two jobs with files of the same name share one output folder.
+// Compares the configuration of an earlier run with the configuration of a run that finds the earlier run's checkpoints
+// in its output folder. The two may be different jobs, because jobs with files of the same name share one output
+// folder.
 #pragma once
 
 #include <cstdint>

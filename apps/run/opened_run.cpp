@@ -201,7 +201,7 @@ void opened_run::finish() {
   end_.process_peak_bytes = telemetry::process_peak_bytes();
   end_.output_folder = config_.output.string();
   const auto records = session_.finish({{}, end_.seconds, config::effective_yaml(loaded_), end_.sample});
-  // The recorder writes the trace beside the run; finish() waits for it.
+  // The telemetry actor writes the trace on its own thread; finish() waits for it.
   if (steps_ > 0 && config_.telemetry.traces(session_.steps_done()) && fs::exists(config_.output / "trace.json"))
     end_.trace_file = (config_.output / "trace.json").string();
   end_.report_file = records.report_file;

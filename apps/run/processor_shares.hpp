@@ -18,8 +18,8 @@ inline constexpr uint32_t share_processors_min = 2;
 std::vector<std::vector<uint32_t>> processor_shares(uint32_t processes, const std::string& synthetic = {});
 
 /// Restricts this process, number `place` of `processes`, and the threads that it starts from now on to the processors
-/// that processor_shares() returns for it; a spare process uses those of another one. Does nothing if that function
-/// returns nothing, or if the system refuses.
+/// that processor_shares() returns for it; a spare process uses the processors of another process. Does nothing if that
+/// function returns nothing, or if the system refuses.
 void take_processor_share(uint32_t place, uint32_t processes);
 
 }  // namespace troupe::apps

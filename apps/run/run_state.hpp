@@ -22,6 +22,7 @@ class run_state {
   explicit run_state(uint64_t steps) : steps_(steps) {}
 
   // ---- Functions by which the run reports
+
   /// Called before the first step; `done` is the number of earlier steps.
   void begin(uint64_t done, const std::string& loss_unit);
   void enter(const char* phase);  ///< phases: opening, training, evaluating, saving, sampling, over
@@ -45,6 +46,7 @@ class run_state {
   void wait_while_paused(const std::function<bool()>& is_over);
 
   // ---- Functions that other threads call
+
   /// Returns the run's phase; "paused" while the run waits for the end of a pause.
   [[nodiscard]] std::string phase() const;
   [[nodiscard]] uint64_t steps_done() const;

@@ -354,8 +354,8 @@ class training {
     }
     const auto claim = [this, is_first] {
       auto claimed = saved_.claim_output();
-      return claimed || is_first ? claimed : core::result<void>();  // the process that led the run before and was lost
-                                                                    // may still hold the lock
+      // the process that led the run before and was lost may still hold the lock
+      return claimed || is_first ? claimed : core::result<void>();
     };
     if (auto ok = prepare_output(loaded_, *session_, degrees_.file, claim, open_records); !ok)
       return failed(ok.error());

@@ -40,8 +40,8 @@ struct blueprint {  ///< result of planning a configuration: everything that a r
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
   std::optional<models::teaching> teaching;               ///< the teacher in `model.teacher`; nullopt: none
-  std::shared_ptr<const core::model_table> table;         ///< table of the model's units and parameters as one
-                                                          ///< tensor-parallel rank computes them
+  /// Table of the model's units and parameters as one tensor-parallel rank computes them
+  std::shared_ptr<const core::model_table> table;
   chosen_tensor tensor;  ///< how `table` is split over tensor ranks, and the unsplit model
   uint64_t sequence = 0;                                  ///< number of tokens of a sample
   plan::plan_options options[plan::num_plan_choices];     ///< [plan::plan_choice]: plan options of this kind of step

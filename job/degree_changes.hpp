@@ -12,10 +12,10 @@
 
 namespace troupe::job {
 
-struct degree_change {  ///< one change of the data degree (the number of data ranks, which process different samples)
-                        ///< in a run
-  uint64_t step = 0;    ///< number of steps that are done before the change
-  uint32_t data = 1;    ///< number of data ranks after the change
+/// One change of the data degree (the number of data ranks, which process different samples) in a run
+struct degree_change {
+  uint64_t step = 0;  ///< number of steps that are done before the change
+  uint32_t data = 1;  ///< number of data ranks after the change
   friend bool operator==(const degree_change&, const degree_change&) = default;
 };
 

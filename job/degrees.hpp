@@ -27,8 +27,8 @@ struct listed_way {
   /// way.
   uint64_t least_budget = 0;
   double predicted_s = 0;            ///< predicted seconds of a step, if all ranks run on the cores of this machine
-  std::optional<double> measured_s;  ///< seconds of the fastest of `measured_steps` steps; nullopt: no steps were run
-                                     ///< with this way
+  /// Seconds of the fastest of `measured_steps` steps; nullopt: no steps were run with this way
+  std::optional<double> measured_s;
   uint64_t measured_steps = 0;
   [[nodiscard]] bool runs() const { return refusal.empty(); }
   /// True if the way could be planned, so that its sizes and times are set.

@@ -245,8 +245,9 @@ class chooser {
     return plan::cut_by_weight(weights, stages());
   }
 
-  // Divides the units into stages by their costs. The memory budget is for all stages of a rank; each stage is given an
-  // equal part of it if such a division exists. Only the rank's plan shows whether the rank exceeds the budget.
+  // Divides the units into stages by their costs. Limits each stage to an equal part of the rank's memory budget;
+  // without a division within these limits, ignores the budget, because only the rank's plan shows whether the rank
+  // exceeds it.
   checked<plan::stage_offsets> cut_best() const {
     const auto units = plan::costs_for_cut(units_, micros_);
     const uint64_t chunks = std::max(1U, stages() / c_.parallel.pipeline);

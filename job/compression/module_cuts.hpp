@@ -40,9 +40,9 @@ class module_cuts {
 
   /// Cuts `m` and the related modules that take its outputs, are parallel to it or normalise it, down to what `bits`
   /// keeps; returns the number of remaining rows or heads. Refused (bad_input), with `where` and `key`: a related
-  /// module of another width, of which another mask keeps other parts, or whose weight others read; single elements,
-  /// which cannot be cut out; convolutions in groups; queries, keys and values with other heads, or whose order in the
-  /// layer is unknown.
+  /// module that has another width, that another mask cuts differently, or whose weight other modules read; single
+  /// elements, which cannot be cut out; convolutions in groups; queries, keys and values with other heads, or whose
+  /// order in the layer is unknown.
   core::result<uint64_t> cut(const pruned_module& m, const kernels::mask_bits& bits, const layers& related,
                              const std::string& where, const std::string& key);
 

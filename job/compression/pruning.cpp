@@ -65,7 +65,7 @@ core::result<pruned_module> pruned(const config::pruning_section& p, pruned_part
   const auto is_score = [&, name = score_name(l.name, part)](uint32_t q) {
     return all[table.original(q)].name == name;
   };
-  // May be a copy of the scores, if several units read the module.
+  // If several units read the module, the layer may have a copy of the scores instead of the original.
   const auto at = std::ranges::find_if(l.parameters, is_score);
   if (at != l.parameters.end()) out.score_parameter = *at;
   return out;

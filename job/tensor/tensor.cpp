@@ -52,8 +52,8 @@ core::result<models::sequence_split> choose_sequence(const config::job_config& c
   if (out.degree == 1) return out;
   const char* const key = context > 1 ? "parallel.context" : "parallel.sequence";
   for (uint32_t block = 0; block < spec.layers; ++block) {
-    // The last segment of such a block would have two gradients to exchange: that of its input over the tensor ranks,
-    // and that of the exchanged keys or heads over the sequence ranks.
+    // In a block with a parallel residual, the last segment would have two gradients to exchange: the gradient of its
+    // input over the tensor ranks, and the gradient of the exchanged keys or heads over the sequence ranks.
     if (spec.parallel_residual && tensor.degree > 1 && tensor.of(block).mlp)
       return core::fail(
           core::error_kind::bad_input,

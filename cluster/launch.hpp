@@ -28,9 +28,9 @@ class arrivals {  ///< listens for agents of other machines, and returns those t
   virtual std::vector<arrival> take() = 0;
 };
 
-struct job_standing {    ///< progress of a job, by which a host decides whether another machine may have to lead the
-                         ///< job
-  bool has_run = false;  ///< true if some term of the job has begun its steps (supervision::has_run)
+/// Progress of a job, by which a host decides whether another machine may have to lead the job
+struct job_standing {
+  bool has_run = false;       ///< true if some term of the job has begun its steps (supervision::has_run)
   bool misses_hosts = false;  ///< true if machines that could lead the job are missing (supervision::misses_hosts)
 };
 

@@ -129,12 +129,12 @@ struct run_so_far {  ///< totals of all previous terms, sent with begin_term bec
 };
 struct begin_term {  ///< order to begin a term, sent to each process that takes part in the term
   uint64_t number = 0;
-  uint32_t data = 0;        ///< number of data-parallel ranks in the term
-  std::vector<seat> seats;  ///< seats in the order of ranks; the process of the first seat, which has rank 0, leads the
-                            ///< run in this term
-  std::string folder;       ///< folder of the save in memory that the term continues from; empty: none
-  std::string cause;        ///< reason for the new term
-  std::string secret;       ///< secret with which this term's processes authenticate each other over the network
+  uint32_t data = 0;  ///< number of data-parallel ranks in the term
+  /// Seats in the order of ranks; the process of the first seat, which has rank 0, leads the run in this term
+  std::vector<seat> seats;
+  std::string folder;  ///< folder of the save in memory that the term continues from; empty: none
+  std::string cause;   ///< reason for the new term
+  std::string secret;  ///< secret with which this term's processes authenticate each other over the network
   run_so_far before{};
 };
 /// Sent to every process of a term when all of them are ready: the term's first step may begin.
@@ -201,8 +201,8 @@ struct passed {
   uint32_t place = 0;
   std::string what;
 };
-/// Sent in both directions: a system signal. From an agent, it is for the leading process; to an agent, for the process
-/// with number `place`.
+/// Sent in both directions: a system signal. A signal from an agent is for the leading process; a signal to an agent is
+/// for the process with number `place`.
 struct signalled {
   int32_t signal = 0;
   uint32_t place = 0;

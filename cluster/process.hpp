@@ -58,6 +58,7 @@ class process {
   [[nodiscard]] uint32_t place() const { return setup_.place; }
 
   // ---- functions that begin, watch and end terms
+
   /// Waits for a term in which this process has a seat. Errors: the error of the run, if it has ended; stopped, if the
   /// job is over.
   core::result<term_order> next_term();
@@ -88,6 +89,7 @@ class process {
   void change(uint32_t data);
 
   // ---- functions that share memory and network addresses with the other processes of a term
+
   /// Offers memory or an event to the other processes of the term. Errors: bad_input, if `what` is null.
   core::result<void> give(uint32_t number, const shared_descriptor& what);
   /// Waits until other processes have made offers with all of these numbers, and returns the offered descriptors.
@@ -99,6 +101,7 @@ class process {
   core::result<std::map<uint32_t, address>> addresses(const std::vector<uint32_t>& places);
 
   // ---- functions for calls from the leading process, and for the answers of the other processes
+
   /// Sends a call from the leading process to all other processes of the term. Returns the number that answers carry.
   uint64_t tell(std::string what);
   /// Waits for `count` answers to call `number` and returns them in the order of arrival. Errors: the term has ended;
@@ -111,6 +114,7 @@ class process {
   void on_note(std::function<void(const answer&)> hear);
 
   // ---- functions that register saves in memory with the supervisor
+
   /// Registers a file of a save that is kept in memory. Errors: bad_input, if `with` is null.
   core::result<void> keep(const std::string& path, uint64_t bytes, const shared_descriptor& with);
   /// Reports that a save in memory, of the states after `step` steps, is complete: its files were written under
@@ -118,6 +122,7 @@ class process {
   void keep_whole(const std::string& folder, const std::string& written, uint64_t step);
 
   // ---- functions for diagnosis and maintenance by a user
+
   /// Returns the list of the job's processes, with their machines and ranks; empty in a process that has never led.
   [[nodiscard]] roster people() const;
   /// Returns the numbers of the processes that have not answered the leading process's call yet, see

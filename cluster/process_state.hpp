@@ -33,8 +33,8 @@ struct term_order {  ///< the supervisor's order to begin a term, with the files
 struct consequence {
   std::optional<message> say;        ///< message to send to the supervisor; nullopt: none
   std::optional<core::error> ended;  ///< error with which the ranks must stop; set if the term has just ended
-  std::optional<answer> note;        ///< note that another process sent to this one, to pass to the handler that
-                                     ///< process::on_note set; nullopt: none
+  /// Note that another process sent to this one, to pass to the handler that process::on_note set; nullopt: none
+  std::optional<answer> note;
 };
 
 /// Makes the decisions of one process of a job: receives events, and returns consequences for the caller to execute.
@@ -100,7 +100,8 @@ class process_state {
   std::map<std::pair<uint64_t, uint32_t>, address> addresses_;
   std::deque<call> calls_;
   std::vector<answer> answers_;
-  std::optional<std::pair<uint64_t, size_t>> awaited_;  ///< number of the awaited call, and the number of its answers
+  std::optional<std::pair<uint64_t, size_t>>
+      awaited_;  ///< number of the awaited call, and count of answers to wait for
   std::optional<end_term> ending_;
   std::optional<core::error> over_;
   roster people_;

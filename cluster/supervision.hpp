@@ -127,8 +127,8 @@ class supervision {
     standing is = standing::absent;
     int64_t heard_ns = 0;
     uint32_t losses = 0;
-    std::optional<int64_t> start_ns;  ///< time at which the process is to be started again; nullopt: it is not waiting
-                                      ///< for a start
+    /// Time at which the process is to be started again; nullopt: it is not waiting for a start
+    std::optional<int64_t> start_ns;
     bool is_ready = false;
     bool has_run = false;              ///< true if the process took part in a term whose steps began
     std::optional<core::error> lacks;  ///< reason why the process gets no ranks; none: it may get ranks

@@ -10,8 +10,8 @@
 
 namespace troupe::net {
 
-struct lead {             ///< the host that leads a job: it runs the job's supervisor, to which the agents of the other
-                          ///< hosts connect
+/// The host that leads a job: it runs the job's supervisor, to which the agents of the other hosts connect
+struct lead {
   std::string host;       ///< name of the leading host, as in its certificate
   std::string address;    ///< HOST:PORT where the leader accepts the agents of the other hosts
   std::string authority;  ///< digest of the authority's certificate; a different one means another job

@@ -124,7 +124,7 @@ class peers {
   /// If the options `train` of the training step need shared memory of other sizes, begins another term (time with the
   /// same processes) with them and returns true. Returns false if the run can change its plans within the term.
   virtual core::result<bool> take_passes(const plan::plan_options& /*train*/) { return false; }
-  /// Sends the schedule of passes that the host program has set to the other processes.
+  /// Sends to the other processes the schedule of passes that the host program has set.
   virtual void tell_schedule(std::vector<told_schedule> /*schedule*/) {}
 
   // ---- functions that change terms and recover from losses

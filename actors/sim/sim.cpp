@@ -216,7 +216,7 @@ class world {
     x.setup.tell = [this](const std::string& line) { told_.push_back(line); };
     x.setup.window = options_.window;
     for (auto& lane : std::span(x.lanes).subspan(1)) lane = [m = models_] { return make_modelled_executor(m); };
-    // The lane's executor owns the memberships, so that they end with it, which the other members must detect.
+    // The lane's executor owns the memberships, so that they end with it; the other members must detect that end.
     auto held = std::make_shared<memberships>(join_fabric(x, r, communicators(), join_of(groups_)));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
       return make_modelled_fabric_executor(m, std::move(*held));

@@ -275,7 +275,7 @@ class agent_of_host {
   cluster::shared_descriptor signals_;
   std::unique_ptr<net::leader_store> store_;
   store_of_job of_;
-  /// name, address and authority of the host that leads the job and that this host tries to join; the address is empty
+  /// Name, address and authority of the host that leads the job and that this host tries to join; the address is empty
   /// if that host is unknown
   net::lead target_;
   /// Name of the host that, as far as this host knows, leads the job or led it last; empty until the job's order or the

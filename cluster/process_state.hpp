@@ -100,8 +100,7 @@ class process_state {
   std::map<std::pair<uint64_t, uint32_t>, address> addresses_;
   std::deque<call> calls_;
   std::vector<answer> answers_;
-  std::optional<std::pair<uint64_t, size_t>>
-      awaited_;  ///< number of the awaited call, and count of answers to wait for
+  std::optional<std::pair<uint64_t, size_t>> awaited_;  ///< number of the awaited call, count of expected answers
   std::optional<end_term> ending_;
   std::optional<core::error> over_;
   roster people_;

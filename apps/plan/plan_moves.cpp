@@ -1,4 +1,4 @@
-// Compares the traffic and memory of a job with those under other values of gradient_order and stage3_max_reuse_distance.
+// Compares the traffic and memory of a job's settings with other values of gradient_order and stage3_max_reuse_distance.
 // Owns the list of alternatives. Leaves the plans to plan/.
 #include "apps/plan/plan_parts.hpp"
 

@@ -1,5 +1,5 @@
-// Compares the traffic and memory of a job's settings with other values of gradient_order and stage3_max_reuse_distance.
-// Owns the list of alternatives. Leaves the plans to plan/.
+// Compares a job's traffic and memory under its own and under other values of gradient_order and
+// stage3_max_reuse_distance. Owns the list of alternatives. Leaves the plans to plan/.
 #include "apps/plan/plan_parts.hpp"
 
 #include <fmt/format.h>

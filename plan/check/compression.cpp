@@ -89,7 +89,8 @@ core::result<void> agreements(const job_layout& l, const collective_pieces& all)
 core::result<void> compression(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  std::vector<bool> is_read(p.buffers.size());  // [slot]: an instruction reads the copies or ranges in it
+  std::vector<bool> is_read(p.buffers.size());  // [slot]: true if some instruction reads the compressed parameters or
+                                                // value ranges in the slot
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
     if (x.kind == kind::agree) is_read[x.slots.moved] = true;
@@ -113,7 +114,7 @@ core::result<void> compression(const world& w, uint32_t rank) {
       return broken(p, x.id, "does not read the parameters that " + name(p, made) + " has compressed");
     TROUPE_TRY(in_order(w, rank, made, x.id, "which makes what it multiplies with"));
   }
-  // Nothing orders a compression without a use before the parameters change.
+  // A compression that no instruction reads is an error: nothing would make it end before its parameters change.
   for (size_t slot = 0; slot < is_read.size(); ++slot) {
     if (r[kind::compress][slot] != none && !is_read[slot])
       return broken(p, r[kind::compress][slot], "compresses parameters for no instruction");

@@ -35,8 +35,8 @@ inline void add_extent(std::vector<extent>& all, const extent& x) {
     all.push_back(x);
 }
 
-/// True if every parameter `q` that is held starts at offset at[q], a multiple of core::parameter_grain, and none
-/// overlaps another or ends beyond `elements`. `count(q)` returns the number of elements of parameter `q` that are
+/// True if the parameters that are held do not overlap, end within `elements`, and start at multiples of
+/// core::parameter_grain. `at[q]` is the offset of parameter `q`, and `count(q)` the number of its elements that are
 /// held; 0: the parameter is not held.
 bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, auto count) {
   uint64_t end = 0;

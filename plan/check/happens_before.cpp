@@ -235,8 +235,8 @@ class order_builder {
   }
 
   // Computes the arrival of a collective: for each rank, how many instructions of its serial lanes have ended before
-  // the collective moves bytes. These follow from the waits of all members, and from the earlier collectives among
-  // them.
+  // the collective moves bytes. The instructions and earlier collectives that the members wait for determine these
+  // numbers.
   void reach_collective(node n) {
     const uint32_t k = collective_of(n);
     const auto& mine = out_.spots_[index(n)];
@@ -278,12 +278,15 @@ class order_builder {
   uint32_t num_lines_ = 0;
   std::vector<uint32_t> line_of_;           // [communicator]: number of the communicator's line; none if no given rank
                                             // is a member
-  std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: index of the communicator among the rank's
+  std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: index of the communicator among the communicators
+                                            // of the rank
   std::vector<std::vector<node>> members_;  // [collective]: instructions of its members
   std::vector<uint32_t>
-      previous_;  // [instruction]: id of the previous one of its lane or communicator that runs in this branch
+      previous_;  // [instruction]: id of the previous instruction of the same lane or communicator that runs in this
+                  // branch
   std::vector<node> order_;
-  std::vector<std::vector<news>> heard_;  // [line]: instructions that end before the one at `position` starts
+  std::vector<std::vector<news>> heard_;  // [line]: entries that say which instruction (`async`) ends before the
+                                          // instruction at `position` starts
   // [line * lines + other]: number of entries of heard_[other] that the line has copied
   std::vector<size_t> taken_over_;
   std::vector<uint32_t> scratch_;

@@ -38,7 +38,8 @@ class happens_before {
   // precedes; lanes that run one instruction at a time need only clocks. A rank learns about other ranks only from
   // collectives that have ended.
   static constexpr uint32_t num_serial = 3;  ///< number of serial lanes: compute, shard, writer
-  /// Number of lines of one rank: control, the serial lanes, io.
+  /// Number of lanes of a rank that are one line each: control, the serial lanes, io. The fabric lane has one line
+  /// for each communicator.
   static constexpr uint32_t lines_of_rank = 2 + num_serial;
   struct spot {
     uint32_t line = 0;      ///< number of the instruction's line: lines_of_rank per rank, then the communicators

@@ -164,8 +164,8 @@ core::result<void> replicas_share_sums(const job_layout& l, const parameter_set&
   return {};
 }
 
-// Checks that each orthogonal matrix is sent as a whole by the rank that computed it, the share of every tensor rank to
-// its offset in the slot of the matrix set.
+// Checks that the rank that computed an orthogonal matrix sends all of it: the share of every tensor rank to the
+// share's offset in the slot of the matrix set.
 core::result<void> spreads(const job_layout& l, const parameter_set& set, const std::vector<moved_piece>& all) {
   std::vector<moved_piece> wanted;
   for (const auto& x : set.parameters)

@@ -110,7 +110,8 @@ bool may_occur(const rank_plan& p, const instruction& x) {
   return true;
 }
 
-/// Returns the number of entries of a kind with this row; 0 if its instructions have entries of their own.
+/// Returns the length of `by_kind` for a kind with this row; 0 if the roll has another list for the kind
+/// (one_per::own_index).
 size_t num_entries(const roll& r, const rank_plan& p, const kind_row& row) {
   const size_t micros = p.options().accumulation;
   switch (row.one_per) {
@@ -132,7 +133,7 @@ size_t num_entries(const roll& r, const rank_plan& p, const kind_row& row) {
   return 0;
 }
 
-/// Returns the index of an instruction in the entries of its kind.
+/// Returns the index of an instruction in `by_kind` of its kind.
 size_t index_of(const roll& r, const rank_plan& p, const instruction& x) {
   switch (row_of(x.kind).one_per) {
     case one_per::own_index:
@@ -152,7 +153,8 @@ size_t index_of(const roll& r, const rank_plan& p, const instruction& x) {
   return 0;
 }
 
-/// Returns the entry of `r` that belongs to an instruction whose row has one_per::own_index; null if there is none.
+/// Returns the entry for an instruction whose row has one_per::own_index, in the list of `r` for its kind; null if
+/// there is none.
 uint32_t* own_entry_of(roll& r, const rank_plan& p, const instruction& x) {
   const uint32_t units = static_cast<uint32_t>(p.table().units.size());
   const bool trains = p.options().mode == mode::train;

@@ -59,7 +59,7 @@ core::result<void> agreements(const job_layout& l, const collective_pieces& all)
 /// ties.cpp: checks that each tie lists the original and all copies of its parameter, and that each use's gradient is
 /// sent exactly once to every rank that needs it.
 core::result<void> tied_layout(const job_layout& l);
-/// ties.cpp: checks that each exchange moves the gradients that its senders hold, each to a place of its own.
+/// ties.cpp: checks that each exchange moves the gradients that its senders hold, each to an offset of its own.
 core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
 /// own.cpp: checks that the rank's slices and states have memory at the offsets that collectives use, that the rank
 /// updates exactly the elements that it owns, and that its extents of the swap file do not overlap.
@@ -88,7 +88,7 @@ class saved_once {
 
  private:
   /// Returns the elements of a part of a parameter that were taken so far; for a cut parameter, the elements of one
-  /// tensor coordinate. Neighbours that were taken one after the other are one run.
+  /// tensor coordinate. Adjacent slices that were taken in succession are merged.
   std::vector<slice>& of(uint32_t parameter, uint32_t part, uint32_t tensor);
   core::result<void> file_is_sound(const rank_plan& p) const;
   core::result<void> piece_is_sound(const rank_plan& p, const snapshot_block& block, const saved_piece& x) const;
@@ -107,9 +107,9 @@ size_t num_subjects(const rank_plan& p, subject_type of);
 struct roll {
   uint32_t num_segments = 0;           ///< number of segments of all units together
   std::vector<uint32_t> segment_base;  ///< [unit]: number of segments of the units before it
-  /// [kind][index]: ids of the instructions of a kind whose row (plan/kinds.cpp) says what they are one per. The index
-  /// is the micro-batch, segment_of(), the subject, subject * accumulation + micro-batch, or the slot; 0 for one per
-  /// step.
+  /// [kind][index]: ids of a kind's instructions. The kind's row in plan/kinds.cpp (`one_per`) says which index: the
+  /// micro-batch, segment_of(), the subject, subject * accumulation + micro-batch, the slot, or 0 for one instruction
+  /// per step.
   std::array<std::vector<uint32_t>, num_kinds> by_kind;
   std::vector<uint32_t> state_in, state_out;  ///< [sub-group]: ids of swaps that read and write its states
   /// [sub-group]: ids of the swaps that read and write its states for a `redo`, which repeats an undone update.
@@ -122,16 +122,16 @@ struct roll {
   std::vector<uint32_t> activation_in, activation_out;
   std::vector<uint32_t> send, receive;  ///< [place_of()]: ids of the transfers between pipeline stages
   std::vector<uint32_t> exchange;       ///< [exchange_of()]: ids of the exchanges after segments
-  /// [piece_of()]: ids of the instructions for the pieces after the first of the product that ends a segment, and of
-  /// the exchanges of these pieces.
+  /// [piece_of()]: ids of the instructions that compute, and of the exchanges that move, the second and further
+  /// pieces of a product that ends a segment.
   std::vector<uint32_t> multiply, piece_exchange;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]: ids of the gathers of the set
   std::vector<uint32_t> last_use;  ///< [unit]: id of the last compute instruction that reads the unit's parameters
   std::vector<std::vector<uint32_t>> accessors;  ///< [buffer]: ids of the buffer's readers and writers, in serial order
 
-  /// Returns the ids of the instructions of a kind, as `by_kind` has them.
+  /// Returns `by_kind` of a kind: the ids of its instructions.
   [[nodiscard]] const std::vector<uint32_t>& operator[](kind k) const { return by_kind[static_cast<size_t>(k)]; }
-  /// Returns the id of the instruction of a kind that a step has once.
+  /// Returns the id of the only instruction of a kind that occurs once in a step.
   [[nodiscard]] uint32_t only(kind k) const { return (*this)[k].front(); }
 
   /// Returns the index of a segment of a unit, or of a unit as a whole, in a micro-batch.
@@ -149,8 +149,8 @@ struct roll {
     return (*this)[kind::reduce][size_t{bucket} * l.options.accumulation + l.last_micro(bucket)];
   }
 
-  /// Returns the index in `exchange` of an exchange: forward after a segment, backward out of it, or forward in a
-  /// recompute.
+  /// Returns the index in `exchange` of the exchange of a segment's output in forward (`again`: in a recompute), or
+  /// of the gradient of its input in backward.
   [[nodiscard]] size_t exchange_of(use way, bool again, uint32_t micro, uint32_t segment) const {
     return (size_t{micro} * 3 + (again ? 2 : static_cast<size_t>(way))) * num_segments + segment;
   }
@@ -162,7 +162,8 @@ struct roll {
   }
 
   uint32_t num_stages = 1;
-  /// Returns the index in `send` and `receive` of a transfer: forward into stage `later`, or backward out of it.
+  /// Returns the index in `send` and `receive` of a transfer: of the activation that enters stage `later` (forward),
+  /// or of its gradient (backward).
   [[nodiscard]] size_t place_of(use way, uint32_t micro, uint32_t later) const {
     return (size_t{micro} * 2 + static_cast<size_t>(way)) * num_stages + later;
   }

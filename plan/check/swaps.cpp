@@ -163,7 +163,7 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
       for (uint32_t g : written_by[set]) TROUPE_TRY(in_order(w, rank, in, r.state_out[g], "which reads the file"));
     }
   }
-  // Nothing orders a read without a gather before the states are written.
+  // A read that no gather uses is an error: nothing would make it end before the states are written.
   for (size_t slot = 0; slot < r.shard_in.size(); ++slot)
     if (r.shard_in[slot] != none && !is_gathered[slot])
       return broken(p, r.shard_in[slot], "reads slices that nothing gathers");

@@ -20,7 +20,8 @@ struct transformer_shape {
 /// for 16-bit parameters and gradients, fp32 optimizer states and recomputed activations, as known to the authors of
 /// Troupe. `intensity` in flops per byte, `bytes_per_s` of the tier to one rank, `peak_flops_per_s` of one rank.
 double transfer_efficiency(double intensity, double bytes_per_s, double peak_flops_per_s);
-/// Returns the bandwidth, in bytes per second, at which this efficiency is reached (above 0, below 1).
+/// Returns the bandwidth, in bytes per second, at which transfer_efficiency() returns `efficiency`, which must be
+/// above 0 and below 1.
 double bandwidth_for(double efficiency, double intensity, double peak_flops_per_s);
 
 /// Flops of one iteration per byte of one kind that the iteration moves. Parameters are read for forward, backward and
@@ -35,7 +36,7 @@ arithmetic_intensity intensity_of(const transformer_shape& shape);
 /// Bytes that DeepSpeed's swappers exchange with a disk for one rank and step, with everything on NVMe. 16-bit
 /// parameters are read for forward and backward of each micro-batch; master, two moments and gradient are read, then
 /// written.
-struct swap_volume {  ///< bytes that one rank reads from a disk and writes to it in one step
+struct swap_volume {
   uint64_t read = 0, written = 0;
 };
 swap_volume swapped_by_deepspeed(uint64_t total_parameters, uint32_t ranks, uint32_t micro_batches);

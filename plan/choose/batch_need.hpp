@@ -30,9 +30,8 @@ struct batch_need {
 /// Returns the memory that batches require. `one_row`: the model's table for a micro-batch of one sample.
 batch_need need_of(const core::model_table& one_row, const batch_request& request);
 
-/// The reason why `memory_bytes` are too few for the requested batches; refusal_of() finds no such reason if
-/// `memory_bytes` is 0, which means unknown. The parameter `memory` of refusal_of() is the name of that memory in the
-/// message, such as "the machine's memory".
+/// The result of refusal_of(), which compares the need of batches with the `memory_bytes` of the memory that the
+/// message calls `memory`. 0 `memory_bytes` means unknown: the batches then count as fitting.
 struct batch_refusal {
   std::string key, text;  ///< configuration key to change, and message; an empty key: the batches fit
 };

@@ -30,9 +30,9 @@ class knob_search {
   knob_search(const std::vector<knob>& knobs, judge judge, memory how)
       : knobs_(knobs), judge_(std::move(judge)), memory_(how) {}
 
-  /// Climbs from the smallest settings up. While they do not fit (small pieces may waste memory), it takes the change
-  /// that needs less memory; then, one after the other, the change that saves most time for a byte, until none saves
-  /// `worth_it` of the step. Fails if `judge` does.
+  /// Climbs from the smallest settings up. As long as they exceed the limits (small pieces may waste memory), the
+  /// search makes the change that needs less memory; then, one after the other, the change that saves most time for a
+  /// byte, until none saves `worth_it` of the step. Fails if `judge` does.
   core::result<fitted> climbed();
 
   /// Runs climbed(), then tries each further setting of a knob in exchange for memory of other knobs: while a limit is
@@ -54,8 +54,8 @@ class knob_search {
   enum class whether : uint8_t { fits, any };  ///< fits: memory limits count; any: they are ignored
 
   core::result<fitted> judged(const levels& at);
-  /// Returns `at` with one knob set further, the candidate for which `worth` is largest; empty if `worth` is above 0
-  /// for no candidate.
+  /// Tries further settings of each knob of `at`, and returns the settings with the largest `worth`; empty if `worth`
+  /// is above 0 for none.
   core::result<levels> further(const levels& at, const std::function<double(const fitted&)>& worth);
   /// Improves the setting `at` step by step. On return, `at` is the setting at which no step improves it further.
   core::result<fitted> climb(levels& at, whether counted);

@@ -1,6 +1,6 @@
-// Owns the costs of instructions that a run has measured, by which passes are then chosen. Decides which instructions
-// of two plans count as equal, and the cost of an instruction that occurred in no measured plan. The measuring is done
-// in telemetry/.
+// Owns the costs of instructions that a run has measured; passes are chosen by these costs. Decides which
+// instructions of two plans count as equal, and the cost of an instruction that occurred in no measured plan. The
+// measuring is done in telemetry/.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ class measured_prices {
   /// Returns all sums that were added, in an order that is equal on every rank.
   [[nodiscard]] std::vector<price_sum> sums() const;
   /// Returns the seconds of an instruction, of any plan of the same model with the same micro-batches. If the
-  /// instruction does more or less work than the measured one, since units keep other data for it, its price is scaled
-  /// as the model predicts.
+  /// instruction does more or less work than the measured one, because its unit keeps other activations for backward,
+  /// its price is scaled as the model predicts.
   [[nodiscard]] double seconds(const rank_plan& p, const instruction& x) const;
   [[nodiscard]] bool is_empty() const { return known_.empty(); }
 

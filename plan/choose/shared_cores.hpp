@@ -8,8 +8,9 @@
 namespace troupe::plan {
 
 /// Returns the seconds of a step that is neither skipped nor clipped. Lanes are in order and dependencies hold as in
-/// `play`. A collective is work of every member, and ends when all members have moved their bytes. Disks take no core.
-/// `cores` is at least 1. Deterministic. One plan of each class may be given, with the number of ranks it represents.
+/// `play`. A collective takes a core of every member, and ends when all members have moved their bytes. Disks take no
+/// core. `cores` is at least 1. Deterministic. One plan of each class may be given, with the number of ranks it
+/// represents.
 double predict_on_cores(rank_plans ranks, const cost_model& costs, uint32_t cores,
                         std::vector<uint32_t> stands_for = {});
 

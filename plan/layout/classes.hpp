@@ -26,7 +26,7 @@ std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layo
 /// Lists of numbers, one list per parameter, in one run of memory.
 class parameter_lists {
  public:
-  /// `each(told)` must call told(parameter, number) for all pairs, in the same order at each of its two calls.
+  /// Calls `each(told)` twice; both times it must call told(parameter, number) for the same pairs in the same order.
   template <class Each>
   parameter_lists(size_t parameters, Each each) : begin_(parameters + 1, 0) {
     each([&](uint32_t q, uint32_t) { ++begin_[q + 1]; });

@@ -30,8 +30,7 @@ uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t rep
 /// Returns the communicator that adds the gradients of a bucket: data-parallel ranks of one tensor coordinate or, if
 /// the gradients are also summed over tensor ranks (parameter_set::over_tensor), of all tensor coordinates.
 uint32_t reduce_communicator(const job_layout& l, const parameter_set& bucket, uint32_t tensor = 0);
-/// Returns the communicator of all ranks of a pipeline coordinate, of all tensor coordinates. Only if there are several
-/// tensor coordinates.
+/// Returns the communicator of all ranks of a pipeline coordinate. Requires several tensor coordinates.
 uint32_t over_tensor_communicator(const job_layout& l, uint32_t pipeline);
 /// Returns the communicator of the ranks that share a second copy of parameters (hpZ) with `rank`. Member n holds part
 /// n of the copy.
@@ -43,7 +42,7 @@ uint32_t near_communicator(const job_layout& l, uint32_t rank);
 uint32_t alike(const job_layout& l, uint32_t c);
 /// Returns the number of the communicator that contains all ranks.
 uint32_t world_communicator(const job_layout& l);
-/// Returns the later one of the two stages between which transfer `x` crosses.
+/// Returns the later of the two stages between which transfer `x` (a send or a receive) moves data.
 uint32_t later_stage(const job_layout& l, const operation& x);
 /// Returns the communicator that `rank` uses for `x`, an operation of the fabric lane, as an index of
 /// `l.communicators`.

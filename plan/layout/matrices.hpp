@@ -9,8 +9,8 @@
 
 namespace troupe::plan {
 
-/// Number of ranks of one pipeline coordinate that together hold one copy of the states, of all tensor coordinates. The
-/// matrices that these ranks hold, or hold parts of, are distributed over them to be orthogonalised.
+/// Number of ranks, over all tensor coordinates of one pipeline coordinate, that together hold one copy of the
+/// states. The matrices that these ranks hold, whole or in parts, are distributed over them to be orthogonalised.
 uint32_t matrix_ranks(const job_layout& l);
 
 /// True if `rank` orthogonalises `parameter`. Without tensor groups, one of the ranks that together hold a copy of the

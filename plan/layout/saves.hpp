@@ -27,10 +27,11 @@ class saved_slices {
  public:
   /// Keeps a reference to `of_rank`, which must outlive this object.
   explicit saved_slices(const rank_slices& of_rank);
-  /// Returns the elements that the rank writes of its slice of `parameter`, which one rank of every copy of the states
-  /// holds, or of a parameter that all data ranks hold. Empty if `save_options::writers` assigns the elements to other
-  /// ranks. The shares of all ranks cover every element once; for a parameter that is divided over tensor ranks, every
-  /// element of each coordinate. Empty for a copy and for a teacher's parameter.
+  /// Returns the elements of `parameter` that the rank writes: some of its slice, if ranks with other copies of the
+  /// states hold the same slice, or some of a parameter that all data ranks hold. Empty if `save_options::writers`
+  /// assigns the elements to other ranks. The shares of all ranks cover every element once; for a parameter that is
+  /// divided over tensor ranks, every element of each coordinate. Empty for a copy of a tied parameter and for a
+  /// teacher's parameter.
   [[nodiscard]] slice of(uint32_t parameter) const;
 
  private:

@@ -36,8 +36,8 @@ class activation_swaps {
       if (d_.is_mark(x) || lane_of(d_.at(x).kind) != lane::compute) continue;
       const kind k = d_.at(x).kind;
       const uint32_t unit = d_.at(x).subject;
-      // These instructions do not read the window. A `multiply` does not either, because the forward before it copies
-      // the input out of the window.
+      // Instructions of these kinds do not read the window of the unit's input. A `multiply` does not either, because
+      // the forward before it copies the input out of the window.
       if (k == kind::release || k == kind::survey || k == kind::compress || k == kind::weigh || k == kind::multiply ||
           bytes_[unit] == 0)
         continue;

@@ -152,8 +152,8 @@ class speculation {
   std::vector<uint32_t> ends_;  // [unit]: last use of the unit; 0, the first use, for units of other ranks
 };
 
-/// Adds the updates that a clipped step does again, after `last`, the last instruction of `undo` [sub-group]. They are
-/// in the order of updates after a vote, since the first of these are published first.
+/// Adds the updates that a clipped step does again, after `last`, the last instruction of `undo` [sub-group]. The
+/// redos have the order of updates after a vote, because the parameters of the first updates are published first.
 void add_redo(draft& d, const rank_plan& p, const std::vector<handle>& undo, handle last) {
   std::vector<handle> redo(undo.size(), none);
   for (uint32_t g = 0; g < undo.size(); ++g) {

@@ -154,8 +154,9 @@ class state_swaps {
     return x;
   }
 
-  // Adds the swaps of a clipped step: the states of an early update are read again from the place in the swap file that
-  // is valid, which is unchanged, updated, and written over the result of the first update in the other place.
+  // Adds the swaps of a clipped step: the states of an early update are read again from their valid place in the swap
+  // file, which the first update has left unchanged; the redo updates them, and its result is written over the result
+  // of the first update, in the other place.
   void do_again() {
     std::vector<handle> all;
     for (handle x = d_.vote; x != none; x = d_.next(x))

@@ -189,8 +189,8 @@ class placer {
     return buffer == none ? none : slot_[d_.standing_buffer(buffer)];
   }
 
-  // Builds chains of buffers by the instruction that opens them, and by the one from which on their bytes may be
-  // reused.
+  // Links the buffers that each instruction opens into a list, and likewise those whose bytes may be reused from each
+  // instruction on.
   void sort_lifetimes() {
     const uint32_t n = d_.num_buffers();
     opens_.assign(number_.size(), none);

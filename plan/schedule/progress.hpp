@@ -29,8 +29,8 @@ class progress {
   [[nodiscard]] size_t position(uint32_t rank) const { return next_[rank]; }
   [[nodiscard]] const action& head(uint32_t rank) const { return t_.orders[rank][next_[rank]]; }
 
-  /// Returns the action that must be done before the rank's next action; an action of type overlap without a stage
-  /// means that nothing must be, so that the next action may run.
+  /// Returns the action that must be done before the rank's next action; an action of type overlap without a stage if
+  /// the next action may run.
   [[nodiscard]] action awaited(uint32_t rank) const {
     action out{action_type::overlap};
     for_each_part(head(rank), [&](const action& part) {

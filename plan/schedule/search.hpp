@@ -17,7 +17,7 @@ struct search_request {
   pipeline_costs costs;  ///< costs of all stages; each rank has equally many stages
   /// Limit of the bytes that a rank may keep at a time: activations, and the data that weight parts need.
   uint64_t memory_bytes = UINT64_MAX;
-  /// Placement of stages on ranks; nothing: the faster one of both placements.
+  /// Placement of stages on ranks; if empty, the search tries both placements and keeps the faster one.
   std::optional<stage_placement> placement;
 };
 

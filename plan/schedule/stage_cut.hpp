@@ -31,7 +31,7 @@ stage_offsets cut_by_weight(std::span<const double> weights, uint32_t stages);
 /// stages, not from 0 to `units`, a stage without units.
 core::result<stage_offsets> check_offsets(stage_offsets offsets, uint32_t units, uint32_t stages);
 
-/// The costs of one unit from which cut_best() computes those of a stage.
+/// The costs of one unit; cut_best() adds up the costs of a stage's units.
 struct unit_cost {
   double step_s = 0;              ///< seconds of the unit's forward and backward for one micro-batch
   uint64_t state_bytes = 0;       ///< bytes of the unit's parameters, gradients and optimizer states on its rank

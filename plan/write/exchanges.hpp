@@ -26,8 +26,8 @@ class exchange_writer {
   /// Adds the exchange of the result of `x`, the recompute of a segment. The last segment of a unit is not exchanged
   /// again.
   void recomputed(handle x);
-  /// Records that a transfer, or another stage of this rank, reads the result that `exchanged` completes; no read of
-  /// the next segment is then added.
+  /// Records that a transfer or another stage of this rank reads the result that `exchanged` completes, so that the
+  /// next segment does not read it.
   void leaves(handle exchanged);
 
  private:

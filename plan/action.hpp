@@ -30,8 +30,8 @@ enum class action_type : uint8_t {
 };
 inline constexpr uint32_t num_action_types = 12;
 
-/// One action of a rank. `micro` is `none` if the type has no micro-batch. For the type overlap, `stage` and `micro`
-/// are those of its forward, `backward_stage` and `backward_micro` those of its backward.
+/// One action of a rank. `micro` is `none` if the type has no micro-batch. An overlap stores its forward in `stage`
+/// and `micro`, and its backward in `backward_stage` and `backward_micro`.
 struct action {
   action_type type = action_type::forward;
   uint32_t stage = none, micro = none;

@@ -12,7 +12,8 @@
 
 namespace troupe::plan {
 
-/// Index of an instruction of a draft, or of a mark in its order. `none` is no handle; as a position it means the end.
+/// Index of an instruction of a draft, or of a mark in its order. `none` names no instruction; as a position it means
+/// the end of the order.
 using handle = uint32_t;
 
 /// A buffer that has no offset yet. `free_from` is at or after `last`, because some bytes, such as those of a sent
@@ -43,7 +44,7 @@ class draft {
  public:
   schedule uses;                 ///< the schedule that the draft was written for
   std::vector<use_marks> marks;  ///< [use]: marks of the use
-  /// handle of the mark that follows the instructions which save; all other instructions come after this mark
+  /// handle of the mark between the instructions that save, which come first, and all other instructions
   handle begin = none;
   handle vote = none;                    ///< handle of the vote; none if the plan has no vote
   std::vector<uint32_t> bucket_buffers;  ///< [bucket * accumulation + micro]: buffer of its gradients
@@ -66,7 +67,8 @@ class draft {
   handle append_mark();
   void move_before(handle x, handle where);
   void move_after(handle x, handle where);
-  /// Removes `x`. Every instruction that waits for `x` waits for `instead` from now on; none: for nothing.
+  /// Removes `x`. Instructions that waited for `x` wait for `instead`; if `instead` is none, they lose that
+  /// dependency.
   void remove(handle x, handle instead);
 
   /// Returns the first handle of the order, which may be a mark; none for an empty draft.
@@ -136,9 +138,9 @@ class draft {
   struct node {
     operation x;
     handle before = none, next = none;
-    handle instead = none;  // replacement of a handle that was removed
-    uint32_t edges = none;  // index of the first of this handle's dependencies in the list of edges, from which
-                            // edge::next leads to the next one; none: it has none
+    handle instead = none;  // handle that replaces this one after it was removed
+    uint32_t edges = none;  // index in edges_ of this handle's first dependency, linked to the next by edge::next;
+                            // none: no dependencies
     plan::draft::state state = state::stands;
   };
   struct edge {

@@ -22,7 +22,8 @@ struct group_exchange : core::segment_exchange {
   }
   /// Returns the bytes that every rank of the group has received or computed when the exchange is done.
   [[nodiscard]] uint64_t all_bytes() const { return bytes * (op == core::exchange_op::sum ? 1 : ranks); }
-  /// Rows of a piece. If a shorter micro-batch has fewer rows, the piece ends with the tensor.
+  /// Returns the rows of piece `piece`. If a micro-batch has fewer rows than the table, its pieces end with its
+  /// tensor.
   [[nodiscard]] slice rows_of(uint32_t piece) const {
     const uint64_t first = rows * piece / pieces;
     return {first, rows * (piece + 1) / pieces - first};
@@ -36,7 +37,7 @@ struct group_exchange : core::segment_exchange {
     if (op == core::exchange_op::swap) return all_bytes();
     return op == core::exchange_op::scatter ? bytes : 0;
   }
-  /// Bytes of the exchange's slot, with a header after the elements as in a transfer.
+  /// Bytes of the exchange's slot, which ends with a header like the slot of a transfer between stages.
   [[nodiscard]] uint64_t slot_bytes() const {
     return core::round_up(given_at() + all_bytes(), core::input_alignment) + transfer_header_bytes;
   }
@@ -49,8 +50,9 @@ inline group_exchange exchange_of(const job_layout& l, uint32_t unit, uint32_t s
   return {l.options, way == use::forward ? s.output : s.input_gradient};
 }
 
-/// Returns the number of pieces of rows, of which an instruction computes or exchanges one, of the output of a segment;
-/// 1 if the output is whole, and for all other instructions. The exchange of a recompute is whole.
+/// Returns the number of pieces of rows into which the output of the segment of `x` is divided; `x` computes or
+/// exchanges one of the pieces. Returns 1 if the output is whole, for the exchange of a recompute, and for kinds
+/// without pieces.
 inline uint32_t output_pieces(const job_layout& l, const operation& x) {
   const bool may_be_piece =
       x.kind == kind::forward || x.kind == kind::multiply || (x.kind == kind::exchange && !x.again);

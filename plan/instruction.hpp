@@ -69,9 +69,9 @@ enum class kind : uint8_t {
   swap_out,  ///< io lane: writes `what` of `subject` from its window to the rank's swap file
 };
 
-/// The data that a swap moves. This value also determines the kind of the swap's subject.
+/// The data that a swap moves. The value also determines which list the swap's subject is an index of.
 enum class swapped : uint8_t {
-  nothing,      ///< value of every instruction that is no swap
+  nothing,      ///< value of instructions that do not swap
   states,       ///< masters, moments and copies of a sub-group
   gradients,    ///< reduced gradients of a bucket
   shards,       ///< this rank's own slices of a gather set's parameters
@@ -111,7 +111,8 @@ enum class use : uint8_t {
   weights,  ///< the part of backward that computes the gradients of the parameters; it reads no parameters
 };
 
-/// Direction of the data flow of a use: forward, or backward for the whole and both parts of backward.
+/// Returns the direction of the data flow of a use: forward, or backward for a whole backward and for each of its
+/// parts.
 constexpr use way_of(use u) { return u == use::forward ? use::forward : use::backward; }
 constexpr bool reads_parameters(use u) { return u != use::weights; }
 constexpr bool writes_gradients(use u) { return u == use::backward || u == use::weights; }
@@ -149,7 +150,7 @@ struct operation_slots {
 };
 
 /// The effect of an instruction, without its place in the order. The rows of kinds.cpp list the fields and slots that
-/// operations of a kind have; others keep their first value.
+/// operations of a kind have; all other fields have their default values.
 struct operation {
   plan::kind kind = kind::load;
   plan::guard guard = guard::always;

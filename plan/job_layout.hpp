@@ -31,8 +31,8 @@ struct parameter_set {
   uint64_t elements = 0;  ///< number of elements of the set, including gaps
   uint64_t numel = 0;     ///< number of elements of the set, without gaps
   uint32_t pipeline = 0;  ///< pipeline coordinate of the ranks that hold the set
-  /// Buckets: true if the gradients of all parameters of the set are summed over the ranks of a tensor group, too;
-  /// false if those of none are.
+  /// True for a bucket whose gradients are also summed over the ranks of a tensor group; a bucket has only such
+  /// gradients or none.
   bool over_tensor = false;
   bool operator==(const parameter_set&) const = default;
 };
@@ -102,8 +102,8 @@ struct job_layout {
   std::vector<bool> cached;         ///< [gather set]: true if slices in the swap file are in memory as well
   std::vector<bool> persistent;     ///< [parameter]: true if the parameter is gathered for the whole step
   std::vector<uint32_t> bucket_of;  ///< [parameter]: bucket of its gradient; none if the parameter is frozen
-  /// [bucket]: micro-batches in the order in which they complete the bucket's gradients. Empty if that is the order of
-  /// their numbers for all buckets.
+  /// [bucket]: micro-batches in the order in which they complete the bucket's gradients. Empty if every bucket has
+  /// them in ascending order.
   std::vector<std::vector<uint32_t>> bucket_order;
   /// [parameter]: position, among matrix_ranks() (matrices.hpp), of the rank that orthogonalises the matrix; none: no
   /// rank does

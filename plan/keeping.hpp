@@ -10,7 +10,7 @@
 namespace troupe::plan {
 
 /// True if a segment's training forward keeps only its smaller set of activations (core::light_keeping). In a
-/// recomputed unit only the last segment does, if it has such a set, because no other segment reads its output.
+/// recomputed unit, only the last segment may keep the smaller set, because no other segment reads its output.
 inline bool keeps_light(const core::model_table& table, const plan_options& o, uint32_t unit, uint32_t segment) {
   const auto& segments = table.units[unit].segments;
   if (o.mode != mode::train || segments[segment].light.flops == 0) return false;
@@ -31,7 +31,7 @@ inline segment_keeping keeping_of(const core::model_table& table, const plan_opt
   const core::segment_info& s = table.units[unit].segments[segment];
   // A teacher's unit has no backward: it needs its bytes only while it computes.
   if (unit < table.teacher_units) return {.beside = s.saved_bytes};
-  // A tiled segment keeps nothing more: its products are recomputed in either case.
+  // A tiled segment recomputes its products in backward whether or not it keeps the smaller set.
   if (!keeps_light(table, o, unit, segment))
     return {s.saved_bytes, s.tile_bytes, s.backward_flops() + (s.is_tiled() ? s.light.flops : 0), s.training_flops()};
   return {s.light.bytes, s.light.beside, s.backward_flops() + s.light.flops, 0};

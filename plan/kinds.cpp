@@ -31,7 +31,7 @@ static_assert(window == parameters << (all_slots.size() - 1) && window == 1U << 
 constexpr uint32_t of_forward = parameters | compressed | input | output | window, of_backward = of_forward,
                    of_multiply = piece | parameters | compressed | input | output, of_recompute = segment | of_forward;
 
-/// Returns the fields that an operation has: those whose values are not the ones of all other operations.
+/// Returns the fields and slots, as bits, that have other values than their defaults in operation `x`.
 uint32_t fields_of(const operation& x) {
   uint32_t out = (x.segment != none ? segment : 0U) | (x.piece != 0 ? piece : 0U) |
                  (x.what != swapped::nothing ? what : 0U) | (x.near ? near : 0U) | (x.again ? again : 0U);
@@ -39,7 +39,7 @@ uint32_t fields_of(const operation& x) {
   return out;
 }
 
-/// Returns the row whose fields are the arguments. Defaults are the values that most kinds have.
+/// Returns a row with the arguments as its fields. Default arguments are the values that most kinds have.
 constexpr kind_row row(plan::kind kind, std::string_view name, plan::lane lane, subject_type subject, uint32_t always,
                        uint32_t sometimes, plan::one_per one_per, kind_colour colour, plan::timer timer = step,
                        touched bytes = touched::moved, hidden_work hidden = hidden_work::none,

@@ -1,6 +1,6 @@
-// One row per kind of instruction: its name, lane, subject, fields, group of ranks, and how checks count it, the cost
-// model prices it and tools show it. Checks, tools and figures read these rows; only code that does the work of a kind
-// names the kind.
+// Owns the table with one row per kind of instruction: name, lane, subject, fields, group of ranks, the count of the
+// checks, the price of the cost model, and the texts and colours of the tools. Checks, tools and figures read these
+// rows; only code that does the work of a kind names the kind.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ enum class touched : uint8_t {
   saved_and_gradients,  ///< the activations of its segment and, unless it is an input part, the segment's gradients
   gradients,            ///< the gradients of its segment's parameters
   exchanged,            ///< `operation::bytes`, twice if the exchange adds
-  reduced,              ///< one part of all ranks' buckets, and the parts of the sum that other ranks receive
+  reduced,  ///< this rank's part of every rank's bucket, which it reads, and the sums that it writes for other ranks
   disk_read,            ///< `operation::bytes` of a swap file; the rank's next swap waits for them
   disk_written,         ///< `operation::bytes` of a swap file; the rank's next swap waits for them
   disk_written_late,    ///< `operation::bytes` of a checkpoint, for which neither the lane nor the step waits
@@ -60,7 +60,7 @@ enum class touched : uint8_t {
 
 /// The ranks that run a collective together; communicator_of() returns their communicator.
 enum class member_group : uint8_t {
-  nobody,      ///< value of all kinds that are no collectives
+  nobody,      ///< value of kinds that are not collectives
   all,         ///< all ranks
   shards,      ///< ranks that together hold one copy of the states or, if the operation says so, a second copy (hpZ)
   reducers,    ///< ranks that add the gradients of a bucket
@@ -76,29 +76,29 @@ constexpr bool is_pair(member_group g) { return g == member_group::tied || g == 
 
 /// The type of the elements that a collective moves.
 enum class moved_elements : uint8_t {
-  none,        ///< value of all kinds that are no collectives
-  bytes,       ///< bytes, whatever they mean
+  none,        ///< value of kinds that are not collectives
+  bytes,       ///< bytes of any type
   parameters,  ///< the dtype of parameters
   masters,     ///< the dtype of masters
   sums,        ///< the dtype of gradient sums
   doubles,     ///< fp64
   exchanged,   ///< the dtype of parameters if the exchange adds, else bytes
-  reduced,     ///< gradients as a bucket holds them, reduced to gradient sums
+  reduced,     ///< gradients in the bucket's dtype, which are reduced to sums in the dtype of gradient sums
 };
 
-/// The entries that the checker's list of instructions (plan/check/roll.cpp) has for a kind: a plan has at most one
-/// instruction of the kind for each.
+/// The index under which the checker stores the ids of a kind's instructions (roll::by_kind in plan/check/rules.hpp):
+/// a plan has at most one instruction of the kind for each value of the index.
 enum class one_per : uint8_t {
-  own_index,  ///< the checker computes the entry of each instruction of the kind
+  own_index,  ///< no common index: the checker has a list of its own for the kind
   step,
   micro,    ///< micro-batch
   segment,  ///< segment of a unit in a micro-batch; operations without a segment: the unit in a micro-batch
   subject,
-  subject_and_micro,  ///< subject in a micro-batch
+  subject_and_micro,  ///< subject and micro-batch
   slot,               ///< the first slot that operations of the kind always have
 };
 
-/// Words between the name of a kind and that of its subject, such as " output of", by direction of the data flow.
+/// Words between the name of a kind and the name of its subject, such as " output of", by direction of the data flow.
 struct relation_words {
   std::string_view forward, backward;
 };
@@ -147,7 +147,8 @@ inline bool ends_late(const operation& x) { return row_of(x.kind).bytes == touch
 /// Returns the first slot that operations of this kind always have; none if they have no such slot.
 uint32_t always_slot(const operation& x);
 
-/// Returns what is wrong with the fields of an operation, such as "has no slots.moved"; empty: nothing.
+/// Returns a text about the first invalid field of an operation, such as "has no slots.moved"; empty if all fields
+/// are valid.
 std::string fault_of_fields(const operation& x);
 
 }  // namespace troupe::plan

@@ -36,8 +36,8 @@ inline constexpr uint64_t default_update_interval = 4, default_selections = 4;
 /// True if gradients of `parameter` are deferred on this rank: a trained matrix whose update needs only elements, and
 /// of which this rank updates a part.
 [[nodiscard]] bool defers(const rank_plan& p, uint32_t parameter);
-/// Offset of the deferred gradients of `parameter`, in elements from the start of all deferred gradients; for
-/// parameters that defer.
+/// Returns the offset of the deferred gradients of `parameter`, in elements from the start of all deferred gradients.
+/// Requires `defers(p, parameter)`.
 [[nodiscard]] uint64_t deferred_offset(const rank_plan& p, uint32_t parameter);
 /// Bytes of the deferred gradients in the dtype of master weights, and of a flag and a sum for each column.
 [[nodiscard]] uint64_t deferred_bytes(const rank_plan& p);

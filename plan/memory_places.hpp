@@ -13,13 +13,13 @@
 
 namespace troupe::plan {
 
-/// One owner of resident bytes, with its name for people.
+/// The resident bytes of one owner in a memory_table, with the owner's printed name.
 struct owner_bytes {
   std::string_view owner;
   uint64_t bytes = 0;
   tier lies = tier::device;  ///< memory that contains the bytes: tier::device, or tier::cpu for host memory
-  /// predicted: the peak of a step, as for activations. planned: bytes that are allocated as planned, as for all other
-  /// owners.
+  /// How the bytes are known. planned: they are allocated as planned. predicted: an estimate of a step's peak, for
+  /// activations.
   enum class amount : uint8_t { planned, predicted } is = amount::planned;
   /// Returns the owner's name, followed by " (predicted)" if the bytes are predicted.
   [[nodiscard]] std::string label() const;

@@ -46,7 +46,8 @@ class partition {
 
   struct cut {
     uint64_t elements = 0, blocks_each = 0;
-    // [rank], and the end: number of lower ranks with one more block; empty if no rank has one more
+    // [rank], with one more entry for the end: number of lower ranks that have one more block; empty if no rank has
+    // one more
     std::vector<uint32_t> more_before{};
     bool operator==(const cut&) const = default;
     [[nodiscard]] uint64_t begin_of(uint32_t rank) const {
@@ -58,8 +59,8 @@ class partition {
   std::vector<cut> cuts_;  // [parameter]: cut of the parameter
 };
 
-/// Divides every parameter over `ranks`. The copy of a tied parameter is divided as its original, and all other
-/// parameters as if there were no copies.
+/// Divides every parameter over `ranks`. A copy of a tied parameter is divided like its original; copies do not
+/// influence the division of other parameters.
 partition make_partition(const core::model_table& table, uint32_t ranks, uneven_blocks uneven);
 
 }  // namespace troupe::plan

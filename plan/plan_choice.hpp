@@ -8,9 +8,8 @@
 
 namespace troupe::plan {
 
-/// The plan that a rank runs.
-///  train_saving: a training step that saves the states as they are before the step
-///  save: a plan that only saves the states
+/// The plan that a rank runs. `train_saving`: a training step that saves the states as they are before the step.
+/// `save`: a plan that only saves the states.
 enum class plan_choice : uint8_t { train, evaluate, generate, train_saving, save };
 inline constexpr size_t num_plan_choices = 5;
 

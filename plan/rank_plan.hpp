@@ -64,7 +64,7 @@ inline constexpr uint64_t no_undo = ~uint64_t{0};
 struct sub_group {
   std::vector<owned_piece> pieces;
   uint64_t elements = 0;
-  update_need need = update_need::elements;  ///< the greatest need of the group's parameters
+  update_need need = update_need::elements;  ///< need of the parameter of the group that needs most
   uint32_t matrices = none;                  ///< index of the matrix set, for a sub-group whose need is whole_matrix;
                                              ///< else none
 };
@@ -110,7 +110,8 @@ struct memory_table {
   uint64_t windows = 0;                ///< bytes of the windows through which swap files are read and written
   uint64_t digests = 0;                ///< bytes of digests of the pages of swap files
   uint64_t swapped = 0;                ///< bytes in swap files; no memory, and not part of any sum
-  uint64_t undo = 0;      ///< bytes of undo copies of what speculative updates overwrite, kept until the vote
+  uint64_t undo = 0;  ///< bytes of undo copies: the bytes that speculative updates overwrite, copied and kept until the
+                      ///< vote
   uint64_t deferred = 0;  ///< bytes of gradients that are deferred to later updates
   [[nodiscard]] uint64_t total() const {
     return parameters + near_copies + gathered + master + moments + gradients + accumulated + activations +

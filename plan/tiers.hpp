@@ -33,7 +33,7 @@ struct tier_options {
   tier activations = tier::device;  ///< tier of the inputs of recomputed units between forward and backward
   uint32_t activation_units = 0xFFFFFFFF;  ///< number of recomputed units that are offloaded, from the first on
   uint32_t activation_slots = 2;           ///< number of windows for the inputs of recomputed units on nvme, at least 1
-  double ratio = 1;                        ///< fraction of the sub-groups, the last ones, that is offloaded (Twin-Flow)
+  double ratio = 1;  ///< fraction of the sub-groups that is offloaded; the last ones are (Twin-Flow)
   uint32_t state_slots = 1;      ///< number of sub-groups whose states are in memory at a time, at least 1
   bool read_ahead = false;       ///< true: the next sub-group is read while one is updated
   bool write_behind = false;     ///< true: the previous sub-group is written while the next one is updated
@@ -128,8 +128,8 @@ uint64_t file_bytes(const job_layout& l, const swap_block& b);
 /// number `place`, 0 or 1. Gradients have one place, and so have all parts of a block without a second place.
 file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count,
                     uint32_t place = 0);
-/// The range that is read before the block's update. The range has no gradients, since these were written in the same
-/// step; it is empty if nothing is read.
+/// Returns the range of the swap file that is read before the block's update; empty if nothing is read. Gradients are
+/// not in the range: an update reads them separately, because the same step writes them.
 file_range states_read(const job_layout& l, const swap_block& b, uint32_t place = 0);
 /// Returns the range of the swap file that is written after the block's update.
 file_range states_written(const job_layout& l, const swap_block& b, uint32_t place = 0);

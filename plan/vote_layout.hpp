@@ -40,7 +40,7 @@ inline bool is_voted_on(const job_layout& l, uint32_t bucket) {
 inline uint64_t blocks_each(const job_layout& l, uint32_t parameter) {
   return core::div_up(l.table->parameters[parameter].numel(), core::partition_grain);
 }
-/// Index, among the square sums in the vote, of the first one of the elements of `parameter` that `rank`'s tensor
+/// Returns the index of a square sum in the vote: the first one of the elements of `parameter` that `rank`'s tensor
 /// coordinate holds. The vote has one square sum for each block of core::partition_grain elements.
 inline uint64_t first_block(const job_layout& l, uint32_t parameter, uint32_t rank) {
   return l.block_offset[parameter] +

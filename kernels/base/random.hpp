@@ -43,7 +43,7 @@ void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t 
 struct mask_stream {
   uint64_t key = 0, high = 0, threshold = 0;
 };
-/// Returns the stream of random words of the dropout that the arguments name, which are those of dropout_mask().
+/// Returns the stream of random words of one dropout. The arguments have the same meaning as in dropout_mask().
 constexpr mask_stream mask_stream_of(float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
                                      uint32_t site) {
   return {core::mix64(seed ^ core::mix64(step)), core::mix64(sample ^ core::mix64((uint64_t{layer} << 32) | site)),

@@ -44,10 +44,10 @@ struct matrix_share {  ///< the part of a compressed matrix that one tensor-para
 /// changes no result.
 void share_ranges(const matrix_share& share, const quantiser& grid, core::dtype type, const std::byte* weight,
                   std::span<value_range<double>> out);
-/// Computes what this rank sends in the second exchange, which ternary groups need: sets the second half of `out`, for
-/// each group of which it has a part, to the sum of its |x| above the group's threshold and to their number. `told` has
-/// the entries of every rank from the first exchange, one rank after another; the first half of `out` is this rank's
-/// part of `told`. Does nothing if `grid` is not ternary in this step.
+/// Computes what this rank sends in the second exchange, which ternary groups need. For each group of which this rank
+/// has a part, sets an entry in the second half of `out` to the sum and the number of the rank's |x| above the
+/// group's threshold. `told` has the entries of every rank from the first exchange, one rank after another; the first
+/// half of `out` is this rank's part of `told`. Does nothing if `grid` is not ternary in this step.
 void share_sums_above(const matrix_share& share, const quantiser& grid, core::dtype type, const std::byte* weight,
                       std::span<const value_range<double>> told, std::span<value_range<double>> out);
 

@@ -32,8 +32,8 @@ struct weight_recipe {
 
 /// The settings of a weight's compression that change from step to step.
 struct weight_moment {
-  /// Quantiser of this step, which replaces the recipe's; null: the recipe's. Must not need more scratch memory than
-  /// the recipe's quantiser does.
+  /// Quantiser of this step, which replaces the quantiser of the recipe; null: the recipe's quantiser is used. Must
+  /// not need more scratch memory than the recipe's quantiser does.
   std::optional<quantiser> grid{};
   /// Key of this step's rounding noise, for a recipe that is `stochastic`; null: rounds to nearest.
   std::optional<rounding_key> noise{};

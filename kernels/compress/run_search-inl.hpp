@@ -39,8 +39,9 @@ float plain_fit(const float* x, By by_column, const float* q) {
   return qq > 0 ? sum_of<N>([&](uint32_t i) { return by_column(i, x[i] * q[i]); }) / qq : 0.0F;
 }
 
-/// Returns the scale with the least weighted squared error among those found from all first scales. The scale may be
-/// negative, so that the largest element can use the code that only the negative side of the range has.
+/// Returns the scale with the least weighted squared error. The search improves each of several starting scales by a
+/// least-squares fit. The scale may be negative, so that the largest element can use the code that only the negative
+/// side of the range has.
 template <uint32_t N, class By>
 float best_plain(const float* x, By by_column, level_range of) {
   float largest = x[0];
@@ -102,8 +103,8 @@ affine_scale affine_fit(const float* x, By by_column, const float* q) {
   return {static_cast<float>(std::max(scale, 0.0)), static_cast<float>(least)};
 }
 
-/// Returns the scale and offset of one run of elements: fits the scale and offset once for the codes that each of
-/// `first_scales` first scales gives, and keeps the fit of least error.
+/// Returns the scale and offset of one run of elements. Each of `first_scales` starting scales determines codes, for
+/// which scale and offset are fitted once; the fit with the least error is the result.
 template <uint32_t N, class By>
 affine_scale best_affine(const float* x, By by_column, float top) {
   float low = std::min(x[0], 0.0F), high = x[0];

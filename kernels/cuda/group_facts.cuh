@@ -1,6 +1,5 @@
-// Computes what must be known of a whole group before its elements are quantised: the range of its values, and the sum
-// of their magnitudes. Implements, for a team of threads, the order of additions that
-// kernels/compress/fake_quantise.hpp defines.
+// Computes, before the elements of a group are quantised, the range of its values and the sum of their magnitudes.
+// Implements, for a team of threads, the order of additions that kernels/compress/fake_quantise.hpp defines.
 #pragma once
 
 #include <cstdint>

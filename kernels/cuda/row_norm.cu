@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(most_row_threads)
           const float v = as_float(x.of[b][c].of[k]) - mean[b];
           terms[k] = v * v;
         }
-        // Loaded zeros beyond the row's end would count as differing from the mean.
+        // Columns beyond the row's end were loaded as zeros, which would add to the sum of squared differences from
+        // the mean.
         if (centred && column + n > in.width)
 #pragma unroll
           for (int k = 0; k < n; ++k)

@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// Largest |t| for which 2^t is computed: exponents up to here are those of normal floats. Arguments are clamped to it.
+/// Largest |t| for which 2^t is computed. Larger arguments are clamped to it, so that every power is a normal float.
 inline constexpr double power_max = 126;
 
 /// Coefficients of the exponent t of gelu_tanh(x) = x / (1 + 2^t): t = x (gelu_first + gelu_third x^2) = -2 log2(e)

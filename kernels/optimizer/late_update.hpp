@@ -10,8 +10,8 @@
 
 namespace troupe::kernels {
 
-/// The part of a row-major matrix that a piece contains: consecutive elements, of which `first` is the index of the
-/// first one in the matrix.
+/// Consecutive elements of a row-major matrix that a piece contains; `first` is the index of the first of them in the
+/// matrix.
 struct matrix_slice {
   uint64_t first = 0, columns = 1;
 };
@@ -36,9 +36,9 @@ void update_selected(const optimizer_options& options, const optimizer_step& ste
 void update_selected(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
                      const matrix_slice& slice, std::span<const uint8_t> selected, double* deferred);
 
-/// Updates the elements in columns that are not selected, by update() of optimizer.hpp, with the mean of the gradients
-/// that `deferred` is the sum of (`gradients` is their number); then sets `deferred` to zero. Reads neither the piece's
-/// gradient nor step.gradient_scale.
+/// Updates the elements in columns that are not selected, by update() of optimizer.hpp, with the mean of their
+/// deferred gradients: `deferred` is the sum of these gradients, `gradients` their number. Then sets `deferred` to
+/// zero. Reads neither the piece's gradient nor step.gradient_scale.
 void update_deferred(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                      const matrix_slice& slice, std::span<const uint8_t> selected, float* deferred, uint64_t gradients);
 void update_deferred(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,

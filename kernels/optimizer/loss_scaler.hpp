@@ -30,9 +30,9 @@ core::result<void> check(const loss_scale_options& options);
 loss_scale_state first_loss_scale(const loss_scale_options& options);
 
 /// Returns the state for the next optimizer step; `overflow`: true if this step's gradients overflowed. This step's
-/// gradients were multiplied with the scale in `state` and are divided by it, not by that of the returned state.
-/// Errors: a dynamic scale that would have to go below its least value; (bad_input) options that check() refuses, or a
-/// state with values that no run reaches.
+/// gradients were multiplied with the scale in `state` and must be divided by it, not by the scale in the returned
+/// state. Errors: a dynamic scale that would have to go below its least value; (bad_input) options that check()
+/// refuses, or a state with values that no run reaches.
 core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options, loss_scale_state state,
                                                bool overflow);
 

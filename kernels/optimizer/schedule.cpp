@@ -82,8 +82,8 @@ struct cycle {
   }
 };
 
-/// Returns by what the rate is divided (or the momentum multiplied) after the cycle: 1 + rate * (number of decay
-/// intervals since the cycle's end); 1 if nothing decays.
+/// Returns the divisor of the rate (which is also the factor of the momentum) after the cycle: 1 + rate * (number of
+/// decay intervals since the cycle's end); 1 if nothing decays.
 double decay_after(const schedule_options& o, const cycle& c, double rate, double it) {
   if (o.decay_step_size == 0) return 1;
   return 1 + rate * (it - c.total + 1) / static_cast<double>(o.decay_step_size);

@@ -26,8 +26,7 @@ struct reduce_options {
 ///   output = round_output(s), or round_output(output + s) when accumulating
 /// in fp32, or in fp64 when any of the three types is fp64. Requires at least one input, and pointers aligned to their
 /// own element. `output` may be one of the inputs if their types are equal; otherwise nothing may overlap. The bits
-/// depend neither on alignment, nor on how a range is split into calls, nor on the processor; of a NaN, only that it is
-/// one.
+/// depend neither on alignment, nor on how a range is split into calls, nor on the processor; the payload of a NaN may.
 void sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                        const reduce_options& options);
 

@@ -1,5 +1,5 @@
 // The working name of a folder that is being written, and the creation of folders. Leaves the files of such a folder
-// and its last name to the caller.
+// and its final name to the caller.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,8 @@ inline constexpr std::string_view writing_mark = ".writing-";  ///< infix in the
 /// Returns a random identifier of one save, from the operating system.
 digest128 random_save_id();
 
-/// Returns the working name of a folder or file `name`: `step-00000120.writing-<32 digits>`.
+/// Returns the working name of a folder or file: `name`, `mark` and the digits of `id`, such as
+/// `step-00000120.writing-<32 digits>`.
 inline std::string beside(const std::string& name, std::string_view mark, digest128 id) {
   return std::string(name).append(mark).append(to_hex(id));
 }

@@ -175,7 +175,8 @@ void swap_queue::send() {
   counters_.blocks += batch_.size();
   ++counters_.submissions;
   if (auto begun = queue_->submit(batch_); !begun) {
-    // The requests were checked and there were credits for them, so another attempt would fail in the same way.
+    // The underlying queue refused blocks that were checked and for which it had credits. Another attempt would fail
+    // in the same way, so the blocks' requests end with the error.
     for (const auto& request : batch_) {
       block b = blocks_[request.token];
       b.tries = swap_tries_max;

@@ -54,8 +54,8 @@ int64_t common_length_ns(const std::vector<interval>& a, const std::vector<inter
 
 class posted_times {  ///< computes the time at which the last member had posted each collective of a step
  public:
-  /// Reads when each rank in `ranks` posted its collectives. Members of a communicator that are not in `ranks` are not
-  /// waited for in the times that of() returns.
+  /// Reads when each rank in `ranks` posted its collectives. The times that of() returns ignore members of a
+  /// communicator that are not in `ranks`.
   explicit posted_times(std::span<const rank_spans> ranks);
   /// Returns the nanoseconds at which the last member had posted collective instruction `x` of any of the ranks.
   [[nodiscard]] int64_t of(const plan::instruction& x) const { return at_ns_[base_[x.communicator] + x.sequence]; }

@@ -16,7 +16,7 @@ struct curve_claimant {
   std::filesystem::path run;  ///< output folder of the run; empty: it has none
   bool goes_on = false;       ///< true: the run is resumed and appends to the curves in the folder
   /// True: another process of the same job has written the curves, and may still hold the folder although it is lost.
-  /// A run with an output folder is recognised by that, too.
+  /// A run with an output folder is also recognised by that folder, without this flag.
   bool took_over = false;
 };
 

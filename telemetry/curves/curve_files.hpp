@@ -22,7 +22,8 @@ struct curve_options {
   /// nullopt for a new run. For a resumed run: number of samples (of all steps and ranks) that the run had used at its
   /// checkpoint. Rows up to that number stay in the curve files, later rows are removed, and new rows are appended.
   std::optional<uint64_t> goes_on_after{};
-  std::filesystem::path run{};  ///< output folder of the run, by which a folder of CSV files is its own; empty: none
+  std::filesystem::path run{};  ///< output folder of the run, which identifies the run in the reservation of a CSV
+                                ///< folder; empty: none
   /// True: the run continues in this process after the loss of the process that has written its curves.
   bool took_over = false;
 };

@@ -74,8 +74,8 @@ std::string named(const char* what, uint32_t process, const std::string& thread,
                      json_string(name));
 }
 
-// Returns the thread number in the trace of `lane`, on the compute lane of a pipeline that of the rank's stage number
-// `chunk`. Chunk 0 has the number of the lane.
+// Returns the thread number of a lane in the trace. The compute lane of a pipeline has a thread for each stage of the
+// rank, and `chunk` is the index of the stage; chunk 0 has the number of the lane.
 uint32_t thread_of(plan::lane lane, size_t chunk) {
   return static_cast<uint32_t>(static_cast<size_t>(lane) + chunk * plan::num_lanes);
 }

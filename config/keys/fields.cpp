@@ -133,7 +133,7 @@ std::string field_text(const key_info& key, const job_config& from, size_t item)
 }
 
 bool was_told(const key_info& key, const job_config& from) {
-  // Const_cast: the accessor takes a config that is not const, but nothing is written.
+  // Const_cast: the accessor requires a mutable config, but nothing is written.
   return *key.target.told(const_cast<job_config&>(from));
 }
 

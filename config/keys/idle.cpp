@@ -51,7 +51,7 @@ std::string of_records(const key_info& key, const job_config& c) {
   return {};
 }
 
-/// Returns the reason why a key of loading has no effect beside `module_only`; empty for all other keys.
+/// Returns the reason why a key of loading has no effect if `module_only` is true; empty for all other keys.
 std::string of_loading(const key_info& key, const checkpoint_load_section& load) {
   const bool is_of_states =
       key.key == "checkpoint.load.optimizer_states" || key.key == "checkpoint.load.lr_scheduler_states";
@@ -72,7 +72,8 @@ std::string of_stages(const key_info& key, const job_config& c) {
   if (name == "round_robin_gradients") return stage == 0 ? "stage 0 cuts no states" : "";
   if (name != "reduce_scatter") return "";
   if (stage == 0) return "at stage 0 every rank receives all gradients";
-  // Stages 2 and 3 refuse both factors before the sum if reduce_scatter is on.
+  // Stages 2 and 3 refuse prescale_gradients and gradient_predivide_factor if reduce_scatter is on: the value false
+  // then has the effect that they are allowed.
   const bool allows = c.prescale_gradients || c.gradient_predivide_factor != 1;
   return stage >= 2 && !c.zero_optimization.reduce_scatter && !allows
              ? "stages 2 and 3 send every gradient to its owner alone"
@@ -85,7 +86,8 @@ std::string of_loss_scale(const key_info& key, const fp16_section& fp16) {
   return key.name() == "enabled" || key.name() == "loss_scale" ? "" : "fp16.loss_scale is fixed";
 }
 
-/// Returns the reason why a key of the teacher or of what is learned from it has no effect; empty for all other keys.
+/// Returns the reason why a key of the teacher model or of the `distillation` section has no effect; empty for all
+/// other keys.
 std::string of_teacher(const key_info& key, const job_config& c) {
   const auto& d = c.distillation;
   if (key.key == "model.teacher")
@@ -98,8 +100,8 @@ std::string of_teacher(const key_info& key, const job_config& c) {
   return is_of_logits && d.logits == 0 ? "distillation.terms.logits.weight is 0" : "";
 }
 
-/// Returns the reason why a key of sparse pruning has no effect with another method than the one that reads it; empty
-/// for all other keys.
+/// Returns the reason why a key of sparse pruning has no effect, if the chosen method does not read it; empty for all
+/// other keys.
 std::string of_pruning(const key_info& key, const pruning_section& sparse) {
   constexpr std::string_view snip_alone[] = {"block_pattern", "dense_ratio", "schedule_offset_stride",
                                              "schedule_offset_end", "excluded_modules"};
@@ -109,8 +111,8 @@ std::string of_pruning(const key_info& key, const pruning_section& sparse) {
   return is_read ? "" : "method is not snip_momentum";
 }
 
-/// Returns the reason why a number of the chosen optimizer or curve has no effect beside its other numbers; empty for
-/// all other keys.
+/// Returns the reason why a number of the chosen optimizer or curve has no effect because of its other numbers; empty
+/// for all other keys.
 std::string of_numbers(const key_info& key, const job_config& c) {
   if (key.key == "optimizer.params.dampening") return c.optimizer.momentum == 0 ? "momentum is 0" : "";
   if (key.section() != "scheduler.params") return {};
@@ -121,8 +123,8 @@ std::string of_numbers(const key_info& key, const job_config& c) {
   return decays && s.decay_step_size == 0 ? "decay_step_size is 0" : "";
 }
 
-/// Returns the reason why a key has no effect beside the values of keys that do not switch it on; empty for all other
-/// keys.
+/// Returns the reason why a key has no effect because of the values of keys that are not its switch; empty for all
+/// other keys.
 std::string of_other_values(const key_info& key, const job_config& c) {
   const auto is_text = [](const data_source& x) { return x.text.extension() == ".txt"; };
   if (key.key == "checkpoint.when_busy" && !c.checkpoint.asynchronous)

@@ -119,7 +119,8 @@ struct key_types {
 /// The key that switches another key on.
 struct key_switch {
   std::string key;  ///< full name of the key whose default leaves the other key without effect; empty: none
-  /// Value of the other key that describes a run without it, so that this value causes no warning; empty: none.
+  /// Value of the switched key that has the same effect as leaving the key switched off, so that this value causes no
+  /// warning; empty: none.
   std::string_view same_without;
 };
 
@@ -149,7 +150,7 @@ struct key_info {  ///< one row of the key table
   value_choices choices;
   key_support support;
   key_types types;
-  key_switch switched;  ///< of a section: the switch of all keys of it and of the sections in it
+  key_switch switched;  ///< for a section: the key that switches on all keys of the section and of the sections in it
   key_target target;
 
   key_info& by_default(std::string text) {
@@ -261,8 +262,8 @@ struct key_info {  ///< one row of the key table
     choices.otherwise = choice;
     return *this;
   }
-  /// Names the key whose default leaves this key, or the keys of this section, without effect. A run without the switch
-  /// is as with the value `same_without`.
+  /// Names the key that switches on this key, or the keys of this section. `same_without`: the value that has the
+  /// same effect as leaving this key switched off.
   key_info& switched_by(std::string by, std::string_view same_without = {}) {
     switched = {std::move(by), same_without};
     return *this;

@@ -17,11 +17,12 @@ const std::vector<key_info>& key_table();
 
 /// Returns the row of the key with this full dotted name; null if there is none.
 const key_info* key_named(std::string_view key);
-/// Returns the row of the key that is called `name`, or has it as an alias, in the section of this canonical name; null
-/// if there is none. `used` receives the alias.
+/// Returns the row of the key whose name, or one of whose aliases, is `name` in the section of this canonical name;
+/// null if there is none. `used` receives the alias.
 const key_info* key_in(std::string_view section, std::string_view name, const alias** used = nullptr);
-/// Returns the switch of a key, which its own row names, or else the row of the nearest section around it; null if
-/// there is none. A key that is the switch of its section has only the switch of a section further out.
+/// Returns the switch that a key's own row names, else the switch that the row of the nearest enclosing section
+/// names; null if there is none. If the key itself is the switch of its section, only sections further out are
+/// searched.
 const key_switch* switch_of(const key_info& key);
 /// Returns the full key most similar to `section.name`; keys of the same section are preferred.
 std::string nearest_key(std::string_view section, std::string_view name);

@@ -139,7 +139,8 @@ std::vector<family_key> keys_of(const families::family& f) {
   return out;
 }
 
-/// A key of config.json that one or more families read: [family] its name and its default there.
+/// A key of config.json that one or more families read. `defaults` has the name of each family and the key's default
+/// there.
 struct shared_key {
   family_key key;
   std::vector<std::pair<std::string_view, std::string>> defaults;

@@ -282,8 +282,8 @@ class collector {
     return true;
   }
 
-  /// True if the value is the word `none` without quotes and the key holds a text or path, or none. Pages and `explain`
-  /// call the missing value `none`, so that the word is more often meant as that than as a name.
+  /// True if the value is the word `none` without quotes, and the key may have a text or path, or no value.
+  /// Documentation and `explain` print `none` for a missing value, so the word rarely means a text of that name.
   static bool is_bare_none(const key_info& row, const node& value) {
     const bool holds_text = row.type == value_type::text || row.type == value_type::path;
     return holds_text && row.choices.names.empty() && row.default_text == "none" && row.support.acts == effect::acts &&

@@ -1,6 +1,6 @@
-// Warns about keys that are given, and that other keys leave without effect: keys that act only beside others, keys of
-// sections whose switch is missing, and keys that act from a step on which the run does not reach. Leaves most reasons
-// to keys/idle.cpp, which `explain` shows for all keys.
+// Warns about given keys that other keys leave without effect: keys that act only together with another key, keys of
+// sections whose switch is missing, and keys that start to act only after the last step of the run. Leaves most
+// reasons to keys/idle.cpp, which `explain` shows for all keys.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,8 +46,9 @@ const key_switch* missing_switch(const settings& given, const job_config& config
   return idle(*s.row, config).empty() || switched_off(*s.row, config).empty() ? nullptr : by;
 }
 
-/// Returns the end of a warning about a key without effect that a launcher gives one: a launcher sets
-/// cluster.processes, cluster.hosts and parallel.data of a file that lacks them (apps/launch/launched_job.cpp).
+/// Returns text to append to a warning about a key without effect, if a launcher may give the key an effect: a
+/// launcher sets cluster.processes, cluster.hosts and parallel.data of a file that lacks them
+/// (apps/launch/launched_job.cpp).
 std::string_view unless_launched(const settings& given, std::string_view key) {
   if (key == "cluster.processes") return ", unless a launcher sets it";
   const bool has_degree = given.given.contains("parallel.data") || given.given.contains("parallel.ranks");
@@ -62,8 +63,9 @@ bool is_off_on_purpose(const settings& given, const key_info& row) {
   return given.is_auto(by->key) || given.text_of(by->key) == key_named(by->key)->default_text;
 }
 
-/// True if the reason of idle() for this key is a warning. The other keys have a name that says when they act
-/// (`stage3_...`), or rules of their own, or get what they lack from a launcher (`cluster.tls`).
+/// True if a warning reports the reason that idle() returns for this key. No warning is needed for keys whose name
+/// says when they act (`stage3_...`), keys that have rules of their own, and keys that a launcher completes
+/// (`cluster.tls`).
 bool is_told(const key_info& row) {
   constexpr std::string_view sections[] = {"activation_checkpointing",
                                            "aio",
@@ -111,7 +113,7 @@ bool is_told(const key_info& row) {
          std::ranges::find(keys, row.key) != std::end(keys);
 }
 
-/// Warns about keys of ZenFlow that act from a step on which the run does not reach. After the warm-up, the other
+/// Warns about keys of ZenFlow that start to act only after the last step of the run. After the warm-up, the other
 /// columns are updated in every `update_interval`-th step, and columns are chosen in the first step and then in every
 /// `select_interval`-th step, which is rounded up to a multiple of `update_interval`.
 void late_updates_behind_the_end(const settings& given, const job_config& config, reporter& report) {
@@ -139,7 +141,7 @@ void late_updates_behind_the_end(const settings& given, const job_config& config
   }
 }
 
-/// Warns about given keys that act from a step on which the run does not reach.
+/// Warns about given keys that start to act only after the last step of the run.
 void behind_the_end(const settings& given, const job_config& config, reporter& report) {
   const uint64_t steps = config.steps;
   if (steps == 0) return;
@@ -178,7 +180,8 @@ void behind_the_end(const settings& given, const job_config& config, reporter& r
                             s.min_steps, steps));
 }
 
-/// Warns about tied_gradients of a model without tied parameters, which the effective configuration does not tell.
+/// Warns about tied_gradients if the model has no tied parameters: the effective configuration does not show that the
+/// key has no effect.
 void without_ties(const settings& given, const job_config& config, reporter& report) {
   if (!given.refused.empty()) return;  // `config` does not have a refused value
   constexpr std::string_view key = "tied_gradients", tie = "model.tie_word_embeddings";
@@ -187,7 +190,7 @@ void without_ties(const settings& given, const job_config& config, reporter& rep
     report.warn(s->name_at, std::string(key), fmt::format("no effect: {} is false", tie));
 }
 
-/// Warns about given keys that another key of the same section leaves with a smaller effect.
+/// Warns about given keys whose effect another key of the same section restricts.
 void narrowed(const settings& given, const job_config& config, reporter& report) {
   const auto warn = [&](std::string_view key, std::string text) {
     report.warn(given.where(key), std::string(key), std::move(text));
@@ -219,7 +222,7 @@ void idle_rules(const settings& given, const job_config& config, reporter& repor
     if (s.value == nullptr || s.held_back || s.row->support.acts != effect::acts) continue;
     if (is_default(*s.row, *s.value)) continue;
     if (const auto* const missing = missing_switch(given, config, s)) {
-      // A section with groups has many keys: the first one speaks for all.
+      // A section with groups has many keys without effect: only the first of them causes a warning.
       const bool has_groups = missing->key.starts_with("compression_training.");
       if (has_groups && std::ranges::find(told, missing) != told.end()) continue;
       told.push_back(missing);

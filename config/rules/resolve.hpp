@@ -9,7 +9,7 @@ namespace troupe::config {
 /// [key]: origin of a value that a rule has derived, such as `derived` or `default of muon`.
 using origins = std::map<std::string, std::string, std::less<>>;
 
-/// The given keys and the reports about them, which classes of rules share.
+/// Base class of classes that apply rules: has the given keys, and reports errors and warnings about them.
 class key_reports {
  protected:
   key_reports(const settings& given, reporter& report) : given_(given), report_(report) {}
@@ -24,7 +24,7 @@ class key_reports {
   const settings& given_;
   reporter& report_;
 };
-/// The arguments of rules that change a job.
+/// Base class of rules that change values of a job and record where the new values come from.
 class key_rules : protected key_reports {
  protected:
   key_rules(const settings& given, job_config& config, reporter& report, origins& derived)

@@ -67,11 +67,12 @@ struct setting {
   bool is_auto = false;
   place at;                ///< position of the value in the input
   place name_at;           ///< position of the key's name in the input
-  /// True: nothing can honour the value yet, although it is known; it is never stored in job_config.
+  /// True: the value is valid, but Troupe cannot honour it yet; it is never stored in job_config.
   bool held_back = false;
   size_t item = 0;    ///< index of the list item to which the key belongs; 0 if it belongs to no list
   bool made = false;  ///< true: derived from an older key that the file has in place of `key`
-  /// True: a mapping that a `--set` of one of its names gives in part; it is merged into the file's mapping.
+  /// True: the value is a part of a mapping, from a `--set` that names a key of the mapping; the part is merged into
+  /// the file's mapping.
   bool in_part = false;
 };
 

@@ -143,7 +143,7 @@ class training : key_rules {
     if (const setting* type = value_of("optimizer.type");
         given_.was_refused("optimizer.type") || (type != nullptr && type->held_back))
       return;
-    // DeepSpeed passes to Muon only the numbers that Muon reads, and to every other rule all given numbers.
+    // DeepSpeed passes to Muon only the numbers that Muon reads, and to every other optimizer all given numbers.
     params_of("optimizer", core::name_of(o.type), o.type == rule::muon ? unread::warned : unread::refused);
     if (o.type == rule::adamw && !o.adam_w_mode) {
       report_.warn(given_.where("optimizer.params.adam_w_mode"), "optimizer.params.adam_w_mode",
@@ -313,7 +313,7 @@ class training : key_rules {
                       "cycle_momentum: false keeps both",
                       one_cycle_second_beta));
     const uint64_t cycle = s.cycle_first_step_size + s.cycle_second_step_size.value_or(s.cycle_first_step_size);
-    // The schedule moves after a step: the last step of a run has the beta of one step less.
+    // The schedule advances after each step, so the last step of a run has the beta that follows from one step less.
     if (!job_ || s.decay_step_size == 0 || config_.steps <= cycle + 1) return;
     const double periods = static_cast<double>(config_.steps - 1 - cycle) / static_cast<double>(s.decay_step_size);
     const double last = s.cycle_max_mom * (1 + s.decay_mom_rate * periods),

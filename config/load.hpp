@@ -44,8 +44,8 @@ struct load_options {  ///< options of load() and load_text()
   std::optional<uint64_t> steps = {};  ///< number of steps that replaces the value of the key `steps`; nullopt: the
                                        ///< file's value stays
   reading read_as = reading::job;
-  /// Check of another folder that load calls for a job (not for a host's job or a plain DeepSpeed file) whose model
-  /// keys were all accepted; returns further errors and warnings. May be empty.
+  /// Further check, outside of config/, that load() calls for a job (not for a host's job or a plain DeepSpeed file)
+  /// whose model keys were all accepted; returns further errors and warnings. May be empty.
   std::function<std::vector<key_problem>(const job_config&, so_far)> also = {};
 };
 

@@ -27,9 +27,9 @@ struct open_degrees {
   std::vector<std::vector<uint32_t>> ways;  ///< [division][index in `keys`]: degree; most preferred division first
 };
 
-/// Finds the open degrees of a job whose values are stored but not resolved. Reports: `auto` without ranks, ranks that
-/// the other degrees do not divide or that leave no choice, data ranks that would change the size of a step's batch;
-/// the degrees then count as refused.
+/// Finds the open degrees of a job whose values are stored but not resolved. Reports as errors: `auto` without a
+/// number of ranks; a number of ranks that the other degrees do not divide, or that leaves no choice; data ranks that
+/// would change the size of a step's batch. After an error the degrees count as refused.
 open_degrees find_open(settings& given, const job_config& config, reporter& report);
 
 /// Returns `given` with the degrees of division `way` in place of `auto`.

@@ -49,7 +49,7 @@ inline tl::unexpected<error> refused(std::string text) { return fail(error_kind:
 
 namespace troupe {
 
-// Every room makes errors: `error_kind` and `fail` need no qualification within Troupe.
+// Every folder makes errors, so `error_kind` and `fail` need no qualification within Troupe.
 using core::error_kind;
 using core::fail;
 

@@ -86,7 +86,7 @@ class mesh {  ///< stores the degrees of a job's axes, and converts between rank
   [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const { return coordinate_of(rank, axis::pipeline); }
   [[nodiscard]] uint32_t tensor_ranks() const { return degree(axis::tensor); }
   [[nodiscard]] uint32_t tensor_at(uint32_t rank) const { return coordinate_of(rank, axis::tensor); }
-  /// Number of neighbours, out of data(), that process different tokens of the same samples.
+  /// Number of ranks in a sequence group, which process different tokens of the same samples.
   [[nodiscard]] uint32_t sequence_ranks() const { return size(sequence_axes); }
   /// Position of `rank` in its sequence group, whose ranks process different tokens of the same samples.
   [[nodiscard]] uint32_t sequence_at(uint32_t rank) const { return position(rank, sequence_axes); }

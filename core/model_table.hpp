@@ -110,7 +110,7 @@ struct segment_info {
   /// If the segment computes in row tiles: rows of one tile, and the bytes that backward uses in addition to the kept
   /// activations. 0: all rows are computed at once.
   uint64_t tile_rows = 0, tile_bytes = 0;
-  /// If the segment computes in row tiles: those of the forward flops that a training step computes in backward only,
+  /// If the segment computes in row tiles: the part of forward_flops that a training step computes in backward
   /// instead of in forward.
   double left_flops = 0;
   light_keeping light = {};

@@ -1,5 +1,6 @@
-// Reads numbers from text. Owns the rule that such text has one strict form, whatever the locale: digits, for signed
-// and floating types also a minus, and neither blanks nor a plus in front; a number that its type cannot hold is none.
+// Reads numbers from text. Owns the rule that a number has one strict form, whatever the locale: digits, and for
+// signed and floating types also a leading minus; no blanks and no plus. Text with a number that the type cannot hold
+// is not a number.
 #pragma once
 
 #include <charconv>

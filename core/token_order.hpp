@@ -13,8 +13,8 @@
 
 namespace troupe::core {
 
-/// Target of an input for which a loss has none. Far below 0, so that it stays recognisable when a rank subtracts the
-/// first token of its part of the vocabulary.
+/// Value that marks an input position without a target. Far below 0, so that it stays recognisable when a rank
+/// subtracts the first token of its part of the vocabulary.
 inline constexpr int64_t no_target = -(int64_t{1} << 40);
 /// True if `target`, from which the first token of a part of the vocabulary may have been subtracted, is a token.
 constexpr bool is_target(int64_t target) { return target > no_target; }

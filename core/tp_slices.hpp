@@ -10,7 +10,8 @@
 namespace troupe::core {
 
 /// A run of elements that are contiguous in the share and in the parameter: elements [local, local + count) of the
-/// share are the parameter's elements from `whole` on, or padding, which the parameter does not have.
+/// share are the parameter's elements from `whole` on. If `whole` is `padding`, the parameter does not have these
+/// elements.
 struct tp_run {
   static constexpr uint64_t padding = ~uint64_t{0};
   uint64_t local = 0, whole = 0, count = 0;

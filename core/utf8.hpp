@@ -63,7 +63,7 @@ inline size_t utf8_begin_before(std::string_view text, size_t at) {
   return at;
 }
 
-/// Returns the length of `text` without a character at its end of which only the first bytes are there.
+/// Returns the length of `text` without an incomplete character at its end.
 inline size_t utf8_whole(std::string_view text) {
   for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);

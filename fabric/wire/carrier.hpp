@@ -3,9 +3,9 @@
 // machines into its own machine's record. Owns the state of what has been sent, and received arrivals for which the
 // record has no room yet. Leaves wakes and the comparison of requests to group.hpp.
 //
-// Endings come into force in one order on all machines: the object of the first machine decides it. Those of other
-// machines propose endings to it and wait for its answer. The exception is a lost link: its ending is in force at once
-// on the machine that noticed the loss.
+// Endings come into force in one order on all machines, which the carrier of the first machine decides. The carriers of
+// other machines propose endings to that carrier and wait for its answer. The exception is the ending because of a lost
+// link: it is in force at once on the machine that noticed the loss.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ class carrier {
   std::shared_ptr<byte_mover> mover_;
   /// [member of this machine]: number of its posted requests that were sent to the other machines
   std::vector<uint64_t> told_;
-  /// [member]: true if this object has proposed to the first machine that the member ends the communicator; true if a
-  /// note of another machine has put that in force
+  /// `proposed_`: [member], true if this object has proposed to the first machine that the member ends the
+  /// communicator. `heard_`: [member], true if a note of another machine has brought the member's ending into force.
   std::vector<bool> proposed_, heard_;
   uint32_t enforced_told_ = 0;              ///< number of endings in force that have been sent to the other machines
   /// [member]: received requests of the member for which the machine's record has no room yet

@@ -1,8 +1,8 @@
-// A GPT in plain torch::nn with a training loop of its own, no session. Troupe's fused layers are put into its modules
-// and taken out again: the program prints what was replaced, the losses and the time of a step before, with the fused
-// layers, and after. It needs LibTorch's headers (the component torch-headers).
+// A program that trains a GPT of plain torch::nn in a training loop of its own, without a session. Replaces layers of
+// its modules by Troupe's fused layers, and restores them: prints the replaced layers, and the losses and the time of a
+// step before, with the fused layers, and after. Needs LibTorch's headers (the component torch-headers).
 //
-//   own_model [STEPS [WIDTH]]     8 steps and 320 by default: 10 M parameters
+//   own_model [STEPS [WIDTH]]     default: 8 steps, width 320 (10 M parameters)
 #include <ATen/ATen.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -78,7 +78,7 @@ nn::Sequential make_gpt(int64_t width) {
 }
 // [end]
 
-// Samples of a sequence in which each token follows from the one before it.
+// Returns random samples in which each token, except for one random bit, follows from the previous token.
 at::Tensor samples(int64_t count, int64_t length) {
   at::Tensor token = at::randint(vocabulary, {count, 1}, at::kLong);
   std::vector<at::Tensor> all;
@@ -89,7 +89,7 @@ at::Tensor samples(int64_t count, int64_t length) {
   return at::cat(all, 1);
 }
 
-class training {  // the host's own: nothing of Troupe's is in it
+class training {  // the host's training loop, which does not use Troupe
  public:
   explicit training(int64_t width)
       : model(make_gpt(width)), optimizer_(model->parameters(), torch::optim::AdamWOptions(3e-4)) {}
@@ -111,7 +111,7 @@ class training {  // the host's own: nothing of Troupe's is in it
       loss_now.backward();
       optimizer_.step();
       std::printf(" %.4f", loss_now.item<double>());
-      // The first step of each kind allocates memory.
+      // The first step is not timed, because it allocates memory.
       if (i > 0) seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
     std::printf("  %.0f ms a step\n", steps > 1 ? 1000 * seconds / (steps - 1) : 0.0);
@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
   // [snippet: put in]
   auto policy = *models::layer_policy_named("HFGPT2LayerPolicy");
   policy.heads = static_cast<uint32_t>(width / head_width);
-  const at::Tensor few = samples(1, columns + 1);  // as many tokens a sample as later batches have
+  const at::Tensor few = samples(1, columns + 1);  // with as many tokens per sample as later batches
   auto fused = models::inject(mine.model.ptr(), policy, [&] { return mine.loss_of(few); }, {{"loss", &mine.loss}});
   if (!fused) return fail(fused.error().text);
   std::printf("%s", models::text_of(fused->layers()).c_str());
@@ -152,7 +152,7 @@ int main(int argc, char** argv) {
 
   // [snippet: take out]
   const double with = mine.loss_of(few).item<double>();
-  fused->revert();  // the same modules with the same weights
+  fused->revert();  // restores the replaced modules, with the current weights
   const double without = mine.loss_of(few).item<double>();
   // [end]
   std::printf("loss of one sample %.6f with the fused layers, %.6f after they were taken out\n", with, without);

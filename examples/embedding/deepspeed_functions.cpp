@@ -1,5 +1,5 @@
-// For hosts that come from DeepSpeed: the functions that they know by name, each with what stands for it here. A small
-// model is written, cut, joined and compared in a folder of its own; no session is needed for any of it.
+// Shows, for each of DeepSpeed's checkpoint functions by its name, the functions of Troupe that replace it. A small
+// model is written, split, joined and compared in a temporary folder; no session is needed.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -16,11 +16,12 @@
 
 namespace host {
 
-constexpr double qkv_version = 2.0;            // Megatron's checkpoint_version: heads lie one behind the other
-constexpr double archive_overhead_max = 0.01;  // of the tensors' bytes
+constexpr double qkv_version = 2.0;            // Megatron's checkpoint_version: q, k, v of a head are neighbours
+constexpr double archive_overhead_max = 0.01;  // largest overhead of a file, as a fraction of the tensors' bytes
 
-/// torch.save writes all memory that a tensor is a view of: here every file would have the moments, too. DeepSpeed
-/// copies the tensors first; here each has its own bytes in the file and nothing is copied.
+/// Writes a file of torch.save with the bytes of the parameters only. torch.save itself writes the whole memory that a
+/// tensor is a view of, moments included, unless the tensors are copied first, as DeepSpeed does; Troupe copies
+/// nothing.
 outcome clone_tensors_for_torch_save(const example& e) {
   const auto model = source_of(e);
   if (!model) return core::fail(model.error());
@@ -37,8 +38,8 @@ outcome clone_tensors_for_torch_save(const example& e) {
   return back ? same(*back, e.model, "weights.pt") : outcome(core::fail(back.error()));
 }
 
-/// DeepSpeed answers with the old ranks of each new one, and only for fewer; reshape() writes the files, in both
-/// directions, with the optimizer's states.
+/// Reshapes a checkpoint to other parallel degrees. DeepSpeed's function only returns the old ranks that each new rank
+/// joins, for fewer ranks; reshape() writes the files, also for more ranks, with the optimizer's states.
 outcome reshape_meg_2d(const example& e) {
   const auto map = formats::reshape_2d({.pipeline = 2, .tensor = 2}, {.pipeline = 2, .tensor = 1});
   if (!map) return core::fail(map.error());
@@ -57,12 +58,12 @@ outcome reshape_meg_2d(const example& e) {
   from = checkpoint::open_source(e.in_ranks());
   if (!from) return core::fail(from.error());
   options.to = {.pipeline = 2, .tensor = 2, .data = 1};
-  options.qkv_version.reset();  // the folder says it
+  options.qkv_version.reset();  // the folder stores the version
   options.write.stage = 1;
   const auto stages = checkpoint::reshape(*from, e.in_stages(), options);
   if (!stages) return core::fail(stages.error());
-  // Each model-parallel rank has a model file and the optimizer's shards. A pipeline has files of its layers, too: the
-  // embedding, two transformer layers, the final norm.
+  // Each model-parallel rank has a model file and the optimizer's shards. A pipeline also has a file per tensor rank
+  // for each of its layers: the embedding, two transformer layers, the final norm.
   return wanted(ranks->files == 2 + 4 && stages->files == 4 + 4 + 2 * 4, "reshape: another number of files");
 }
 
@@ -77,8 +78,8 @@ outcome get_fp32_state_dict_from_zero_checkpoint(const example& e) {
   return {};
 }
 
-/// One file that torch.load opens, as `troupe checkpoint to-fp32` writes it: streamed, so that memory does not grow
-/// with the model.
+/// Writes one file that torch.load opens, as `troupe checkpoint to-fp32` does. The weights are streamed, so memory does
+/// not grow with the model.
 outcome convert_zero_checkpoint_to_fp32_state_dict(const example& e) {
   const fs::path file = e.folder / "pytorch_model.bin";
   auto source = checkpoint::open_source(e.in_ranks());
@@ -91,7 +92,7 @@ outcome convert_zero_checkpoint_to_fp32_state_dict(const example& e) {
   return weights ? same(*weights, e.model, "pytorch_model.bin") : outcome(core::fail(weights.error()));
 }
 
-/// Into memory that the host has already: here a buffer that lies like the model's own.
+/// Reads the weights of a checkpoint into memory that the host has allocated: a buffer with the layout of the model's.
 outcome load_state_dict_from_zero_checkpoint(const example& e) {
   const auto source = checkpoint::open_source(e.in_ranks());
   if (!source) return core::fail(source.error());
@@ -106,7 +107,8 @@ outcome load_state_dict_from_zero_checkpoint(const example& e) {
   return wanted(std::equal(host.begin(), host.end(), e.model.buffer.begin()), "the host's memory has other weights");
 }
 
-/// The pipeline's folder as one tensor-parallel rank of each stage sees it: which files, and their tensors joined.
+/// Opens the checkpoint with pipeline stages for a job with one tensor-parallel rank per stage: lists the files that
+/// the rank reads, and joins their tensors.
 outcome deepspeed_checkpoint(const example& e) {
   formats::index_options options;
   options.tensor = 1;
@@ -115,7 +117,7 @@ outcome deepspeed_checkpoint(const example& e) {
   const formats::parallel_degrees written{.pipeline = 2, .tensor = 2, .data = 1};
   if (auto ok = wanted(index->written() == written, "DeepSpeedCheckpoint: other degrees"); !ok) return ok;
 
-  // The files of the second stage's one rank, and the optimizer's states of both ranks in one.
+  // Returns the files for the only rank of the second stage, and joins the optimizer's states of both old ranks.
   const auto model_files = index->model_files_of(1, 0), zero_files = index->zero_files_of(1, 0, 0);
   if (!model_files) return core::fail(model_files.error());
   if (!zero_files) return core::fail(zero_files.error());
@@ -126,7 +128,7 @@ outcome deepspeed_checkpoint(const example& e) {
   if (auto ok = wanted(shard->value.find("optimizer_state_dict") != nullptr, "DeepSpeedCheckpoint: no optimizer"); !ok)
     return ok;
 
-  // Its layer, as it was before it was cut.
+  // The joined layer of that stage must have the values that it had before it was split.
   const auto joined = index->transformer_state(1, 0);
   if (!joined) return core::fail(joined.error());
   if (auto ok = wanted(joined->size() == 1, "DeepSpeedCheckpoint: another number of layers"); !ok) return ok;
@@ -144,8 +146,8 @@ outcome deepspeed_checkpoint(const example& e) {
   return wanted(found == weights->size(), "DeepSpeedCheckpoint: the layer has more than was written");
 }
 
-/// SDLoaderFactory.get_sd_loader_json(list).load(mp_world_size, mp_rank): of the files of two tensor-parallel ranks,
-/// the module of one rank and those of four.
+/// Replaces SDLoaderFactory.get_sd_loader_json(list).load(mp_world_size, mp_rank): loads the files of two
+/// tensor-parallel ranks as the module of one rank, and as the modules of four.
 outcome state_dict_factory(const example& e) {
   std::ofstream(e.list())
       << R"({"type": "Megatron", "version": 2.0, "parallelization": "tp", "mp_size": 2, "checkpoints":
@@ -166,7 +168,8 @@ outcome state_dict_factory(const example& e) {
   if (!whole) return core::fail(whole.error());
   if (auto ok = same(*whole, e.model, "SDLoaderFactory, joined"); !ok) return ok;
 
-  // Each of the four ranks has the next quarter of a matrix that is cut along its rows, and all of what is not cut.
+  // Each of four ranks has a quarter of a matrix that is split along its rows, in rank order, and whole parameters that
+  // are not split.
   const auto& matrix =
       *std::ranges::find(e.model.parameters, first_layer + "mlp.dense_h_to_4h.weight", &parameter::name);
   std::vector<float> quarters;
@@ -186,7 +189,7 @@ outcome state_dict_factory(const example& e) {
   return wanted(!load(3, 0), "SDLoaderFactory: two files were cut for three ranks");
 }
 
-/// In order: later ones read what earlier ones wrote.
+/// Calls all functions in order, because later ones read files that earlier ones have written.
 outcome all_of(const example& e) {
   for (const auto function : {clone_tensors_for_torch_save, reshape_meg_2d, get_fp32_state_dict_from_zero_checkpoint,
                               convert_zero_checkpoint_to_fp32_state_dict, load_state_dict_from_zero_checkpoint,
@@ -209,7 +212,7 @@ int main() {
   outcome done;
   try {
     done = all_of(e);
-  } catch (const std::exception& thrown) {  // the standard library's: a file or a name that is not there
+  } catch (const std::exception& thrown) {  // thrown by the standard library, for example for a missing file
     done = core::fail(core::error_kind::io, thrown.what());
   }
   std::error_code ignored;

@@ -1,5 +1,5 @@
-// A host around Troupe: its own actor system with an actor that watches Troupe's, its own threads, its own signals.
-// Trains until the loss is good enough, the steps are over or somebody presses Ctrl-C.
+// A host program with an actor system, threads and signal handling of its own, and an actor that watches Troupe's
+// actors. Trains until the loss is good enough, all steps are done or the user presses Ctrl-C.
 #include <signal.h>
 
 #include <cstdio>
@@ -13,7 +13,7 @@
 
 namespace host {
 
-/// The host's own message. Its type block may begin at first_custom_type_id; Troupe's are a thousand above.
+/// A message of the host. The host's type ids may begin at first_custom_type_id; Troupe's begin a thousand above it.
 struct step_done {
   uint64_t step = 0;
   double loss = 0;
@@ -33,10 +33,11 @@ namespace host {
 
 using namespace troupe;
 
-constexpr double good_enough = 3.2;  // nats per byte
+constexpr double good_enough = 3.2;  // loss in nats per byte at which the host ends the run
 
 // [snippet: watcher]
-// Hears of every step, asks the loader for a batch, ends the run by a message and sees Troupe's actors go.
+// An actor that requests a batch from the loader, receives the loss of every step, ends the run by a message when the
+// loss is good enough, and quits when Troupe's actors have ended.
 caf::behavior watch(caf::event_based_actor* self, const actors::session_actors& troupe) {
   self->monitor(troupe.supervisor);
   for (const auto& rank : troupe.ranks) self->monitor(rank);
@@ -63,7 +64,7 @@ int fail(const std::string& why) {
 }
 
 // [snippet: train]
-// Runs on a thread of the host's. Every error is a value with a kind and one sentence.
+// Trains on a thread of the host program. Every error is a value with a kind and one sentence.
 core::result<uint64_t> train(actors::session& session, uint64_t steps) {
   while (session.steps_done() < steps) {
     const auto report = session.step();
@@ -84,7 +85,7 @@ int main(int argc, char** argv) {
   using namespace host;
   if (argc != 2) return fail("usage: host TOPOLOGY.yaml");
 
-  // Signals are the host's: blocked before any thread starts, taken by the main thread below.
+  // The host handles signals: it blocks them before any thread starts, and the main thread waits for them below.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int s : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals, s);
@@ -121,13 +122,13 @@ int main(int argc, char** argv) {
   const pthread_t main_thread = pthread_self();
   std::thread trainer([&] {
     outcome = train(*session, steps);
-    pthread_kill(main_thread, SIGUSR1);  // the last signal: it is over
+    pthread_kill(main_thread, SIGUSR1);  // ends the main thread's loop: the training is over
   });
   for (int signal = 0; sigwait(&signals, &signal) == 0 && signal != SIGUSR1;) session->stop("interrupted");
   trainer.join();
   // [end]
 
-  session.reset();  // Troupe's actors end here; the watcher sees it and ends, too
+  session.reset();  // ends Troupe's actors, after which the watcher ends, too
   caf::scoped_actor self{system};
   self->wait_for(watcher);
   watcher = nullptr;

@@ -1,5 +1,6 @@
-// A program's own convolutions and linear layers, trained for few bits and fewer of them, then made smaller and saved:
-// torch::nn modules without a word of Troupe in them. It needs LibTorch's headers (the component torch-headers).
+// A program with convolutions and linear layers of its own: torch::nn modules that do not use Troupe. Trains them with
+// quantised and pruned weights, then makes the modules smaller and saves them. Needs LibTorch's headers (the component
+// torch-headers).
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -58,7 +59,7 @@ models::module_model make_classifier() {
       [](const at::Tensor& scores, const at::Tensor& labels) { return nn::functional::cross_entropy(scores, labels); }};
 }
 
-// A sample is the picture of its class under noise.
+// Returns a random batch; a sample is the picture of its class plus noise.
 models::host_batch pictures(uint64_t, uint32_t, uint32_t) {
   static const at::Tensor drawn =
       at::sin(at::arange(classes * side * side, at::kFloat).square()).view({classes, 1, side, side});
@@ -78,7 +79,7 @@ double loss_of(const models::module_model& model, const models::host_batch& batc
   return model.loss(x, batch.target).item<double>();
 }
 
-/// The modules as one file of torch::save.
+/// Saves the modules as one file of torch::save, and returns its size in bytes.
 uintmax_t save(const models::module_model& model, const std::filesystem::path& file) {
   torch::serialize::OutputArchive all;
   for (const auto& u : model.units) {

@@ -1,5 +1,5 @@
-// A program's own MLP and attention over tensor ranks: torch::nn modules without a word of Troupe in them, a policy
-// that says which of their layers are cut, and a run of two tensor ranks for each of two data ranks at ZeRO-3. It needs
+// A program that splits an MLP and an attention of its own over tensor ranks: torch::nn modules that do not use Troupe,
+// a policy that lists the layers to split, and a run of two tensor ranks times two data ranks at ZeRO-3. Needs
 // LibTorch's headers (the component torch-headers).
 #include <ATen/ATen.h>
 #include <torch/nn/modules/embedding.h>
@@ -36,7 +36,7 @@ struct attention : torch::nn::Module {
         qkv(register_module("qkv", torch::nn::Linear(width, 3 * width))),
         proj(register_module("proj", torch::nn::Linear(width, width))) {}
   at::Tensor forward(const at::Tensor& x) {
-    const auto of_heads = [&](const at::Tensor& t) {  // as many as there are in what this rank has
+    const auto of_heads = [&](const at::Tensor& t) {  // splits this rank's part into heads
       return t.reshape({x.size(0), x.size(1), -1, width / heads}).transpose(1, 2);
     };
     const auto parts = qkv(norm(x)).chunk(3, -1);
@@ -79,7 +79,7 @@ models::module_model make_model() {
 }
 // [end]
 
-// Rows that count upwards in steps of their own.
+// Returns a random batch whose rows count upwards, each row in steps of its own.
 models::host_batch counting(uint64_t, uint32_t, uint32_t) {
   const at::Tensor first = at::randint(vocabulary, {rows, 1}, at::kLong), by = at::randint(1, 4, {rows, 1}, at::kLong);
   const at::Tensor all = (first + by * at::arange(columns + 1)).remainder(vocabulary);
@@ -118,7 +118,7 @@ int main() {
   const auto loss = session.evaluate(4);
   if (!loss) return fail(loss.error().text);
 
-  // The trained weights in whole modules of the program's own, without Troupe, on a batch of their own.
+  // Copies the trained weights into modules that are not split, and evaluates these without Troupe on a new batch.
   models::module_model trained = make_model();
   models::build(trained);
   if (const auto copied = actors::copy_weights(session, trained); !copied) return fail(copied.error().text);

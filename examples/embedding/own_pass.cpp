@@ -1,5 +1,5 @@
-// A pass of the program's own over the step plan: what a unit needs is gathered one use sooner. It is put in its place by
-// its contract, explained, proved before each step that it changes, and taken out again; losses stay what they are.
+// A program that adds its own pass over the step plan, which gathers the parameters of a unit one use sooner. The pass
+// is ordered by its contract and explained, and its plans are checked before they run; losses do not change.
 #include <cstdio>
 #include <string>
 
@@ -18,11 +18,11 @@ int fail(const std::string& why) {
 }
 
 // [snippet: pass]
-// Gathers of a use begin with the computation of the use before it. `computes` and `ends` are marks in the order of the
-// draft: behind the gathers that begin a use, and behind its release.
+// Moves the gathers of each use to the start of the computation of the previous use. `computes` and `ends` are marks in
+// the order of the draft: `computes` follows the gathers of a use, `ends` follows its release.
 std::string gather_sooner(plan::draft& d, const plan::rank_plan&) {
   uint32_t moved = 0;
-  plan::handle before = plan::none;  // the last computation before the use that a gather is moved to
+  plan::handle before = plan::none;  // last computation before the use to which gathers are moved
   for (size_t use = 1; use < d.marks.size(); ++use) {
     const auto& last = d.marks[use - 1];
     for (plan::handle x = d.next(last.ends), next; x != d.marks[use].computes; x = next) {
@@ -45,7 +45,8 @@ const auto sooner = std::make_shared<const plan::pass>(plan::pass{
     .run = gather_sooner});
 // [end]
 
-// The losses of the first steps, with these passes.
+// Returns the losses of the job's first six steps with these passes. After the fourth step, prints the changes that
+// each pass has made to the plan.
 core::result<std::vector<double>> losses_of(const std::shared_ptr<const config::job_config>& job,
                                             std::vector<actors::scheduled_passes> schedule) {
   auto session = actors::session::open(job);
@@ -75,7 +76,7 @@ int main(int argc, char** argv) {
   const auto plain = losses_of(job, {});
   if (!plain) return fail(plain.error().text);
   // [snippet: schedule]
-  // The program's pass from the third step on, and one of ours with it from the fifth.
+  // Uses the program's pass from the third step on, and Troupe's pass selective_gather in addition from the fifth.
   const auto changed = losses_of(job, {{.step = 2, .own = {sooner}},
                                        {.step = 4, .passes = {"selective_gather"}, .own = {sooner}}});
   // [end]

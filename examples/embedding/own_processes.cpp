@@ -1,6 +1,6 @@
-// A program of its own whose ranks live in several processes: the one that a user starts launches itself again for
-// each, watches and reaps them; a process that dies takes no other along. With `cluster.processes: one` it trains in a
-// single process, with the same losses.
+// A program whose ranks run in several processes. The process that a user starts launches the program again for each of
+// them and supervises them; if a process dies, the others survive. With `cluster.processes: one` the program trains in
+// a single process, with the same losses.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace troupe;
 
-constexpr uint64_t evaluate_every = 20;  // steps
+constexpr uint64_t evaluate_every = 20;  // steps between two evaluations
 
 int fail(const std::string& why) {
   std::fprintf(stderr, "own_processes: %s\n", why.c_str());
@@ -22,7 +22,7 @@ int fail(const std::string& why) {
 }
 
 // [snippet: supervise]
-// Of the process that a user starts: it has no ranks, only what is to be known of the others. They read the
+// Runs in the process that a user starts, which has no ranks and supervises the others. All of them read the
 // configuration as it is now, also those that are started again later.
 int supervise(const config::loaded& loaded, int argc, char** argv) {
   cluster::launch_options options;
@@ -38,7 +38,8 @@ int supervise(const config::loaded& loaded, int argc, char** argv) {
 // [end]
 
 // [snippet: link]
-// Of a process that `supervise` has started. All say the same version and configuration, or the run does not begin.
+// Runs in each process that `supervise` has started. The run begins only if all processes have equal versions and
+// configurations.
 std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const cluster::link_place& at) {
   cluster::process_setup setup;
   setup.place = at.place;
@@ -50,7 +51,7 @@ std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const 
 // [end]
 
 // [snippet: serve]
-// Of each process that has ranks. `link` is null where all ranks live here.
+// Trains in each process that has ranks. `link` is null if this process has all ranks.
 int train(const config::loaded& loaded, const std::shared_ptr<cluster::process>& link) {
   actors::session_options options{.config = std::make_shared<const config::job_config>(loaded.config)};
   options.process = link;
@@ -60,18 +61,18 @@ int train(const config::loaded& loaded, const std::shared_ptr<cluster::process>&
   };
   auto opened = actors::session::open(std::move(options));
   if (!opened) {
-    if (link != nullptr) link->fail(opened.error());  // the others end with this reason
+    if (link != nullptr) link->fail(opened.error());  // ends the other processes with this error
     return fail(opened.error().text);
   }
   actors::session& session = **opened;
   if (!session.leads()) {
-    // Does what the leading process asks, for the whole run, or until that one is lost and this one leads.
+    // Follows the leading process until the run ends, or until that process is lost and this one leads.
     if (auto served = session.serve(); !served) return served.error().kind == core::error_kind::stopped ? 0 : 1;
   }
   // [end]
   const auto& output = loaded.config.output;
   std::error_code ignored;
-  std::filesystem::create_directories(output, ignored);  // what cannot be written there says why
+  std::filesystem::create_directories(output, ignored);  // save() reports a folder that cannot be written
   while (session.steps_done() < loaded.config.steps) {
     const auto report = session.step();
     if (!report) return fail(report.error().text);
@@ -101,6 +102,6 @@ int main(int argc, char** argv) {
 
   const auto link = at ? take_link(*loaded, *at) : nullptr;
   const int code = train(*loaded, link);
-  if (link != nullptr) link->leave(code);  // as it goes, it says so
+  if (link != nullptr) link->leave(code);  // tells the other processes that this one ends on purpose
   return code;
 }

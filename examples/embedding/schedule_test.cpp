@@ -1,5 +1,6 @@
-// Plays the topology's schedule with Troupe's own actors on a virtual clock: under many orders of messages every run
-// does what its plan says, and under faults it ends soon with one error that names the rank. A seed replays a run.
+// Simulates the topology's schedule with Troupe's own actors on a virtual clock, in many orders of messages. Checks
+// that every run follows its plan, and that a run with a fault ends soon with one error that names the rank. A seed
+// replays a run.
 #include <cstdio>
 #include <memory>
 
@@ -26,9 +27,9 @@ int main(int argc, char** argv) {
   if (!loaded) return fail(0, config::render(loaded.error()));
   // [snippet: simulate]
   auto steps = job::make_plans(std::make_shared<const config::job_config>(std::move(loaded->config)));
-  if (!steps) return fail(0, steps.error().text);  // the plans of all ranks, written and proved
+  if (!steps) return fail(0, steps.error().text);  // `steps`: the checked plans of all ranks
   const std::vector<actors::shared_rank_plans> plans = {std::move(*steps)};
-  const std::vector<plan::plan_choice> order(3, plan::plan_choice::train);  // three steps
+  const std::vector<plan::plan_choice> order(3, plan::plan_choice::train);  // three training steps
 
   size_t struck = 0;
   double seconds = 0;

@@ -1,5 +1,5 @@
-// The data of deepspeed_functions.cpp: a small Megatron model in one buffer, the places of its files, and whether the
-// values that were read are those that were written.
+// The data of deepspeed_functions.cpp: a small Megatron model in one buffer, the paths of its files, and the comparison
+// of values that were read with the values that were written.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using state_dict = std::map<std::string, formats::fp32_tensor>;
 inline constexpr int64_t width = 128, rows = 256;
 inline const std::string first_layer = "transformer.layers.0.", last_layer = "transformer.layers.1.";
 
-/// A condition that has to hold, or the sentence that says which one does not.
+/// Returns an error with `sentence` unless the condition holds.
 inline outcome wanted(bool holds, const std::string& sentence) {
   if (holds) return {};
   return core::fail(core::error_kind::mismatch, sentence);
@@ -31,16 +31,16 @@ inline outcome wanted(bool holds, const std::string& sentence) {
 struct parameter {
   std::string name;
   std::vector<int64_t> shape;
-  size_t first = 0;  // element of the buffer
+  size_t first = 0;  // index of the parameter's first element in the buffer
 
   [[nodiscard]] size_t count() const { return core::numel_of(shape); }
 };
 
-/// Parameters that lie in one buffer, one behind the other, as ZeRO keeps them; behind them two moments of all.
+/// Parameters in one buffer, one after the other, as ZeRO stores them, followed by two moments of all parameters.
 struct flat_model {
   std::vector<parameter> parameters;
   std::vector<float> buffer;
-  size_t elements = 0;  // of the parameters
+  size_t elements = 0;  // number of elements of all parameters, without moments
 
   void add(const std::string& name, std::vector<int64_t> shape) {
     parameters.push_back({name, std::move(shape), elements});
@@ -64,12 +64,12 @@ inline flat_model make_model() {
     m.add(layer + "mlp.dense_4h_to_h.weight", {width, 4 * width});
   }
   m.add("transformer.final_layernorm.weight", {width});
-  // No two elements are alike: whatever lands in another place is seen.
+  // All elements differ, so that a comparison detects every element at a wrong offset.
   for (size_t i = 0; i < 3 * m.elements; ++i) m.buffer.push_back(static_cast<float>(i) / 1024);
   return m;
 }
 
-/// All parameters and nothing else, bit by bit.
+/// Checks that `got` contains exactly the parameters of `m`, with equal bits.
 inline outcome same(const state_dict& got, const flat_model& m, const std::string& where) {
   if (auto ok = wanted(got.size() == m.parameters.size(), where + ": another number of tensors"); !ok) return ok;
   for (const auto& p : m.parameters) {
@@ -80,18 +80,18 @@ inline outcome same(const state_dict& got, const flat_model& m, const std::strin
   return {};
 }
 
-/// The model and where its files are.
+/// The model and the paths of its files.
 struct example {
   flat_model model = make_model();
   fs::path folder;
 
-  [[nodiscard]] fs::path in_ranks() const { return folder / "ranks"; }      // two tensor- by two data-parallel ranks
-  [[nodiscard]] fs::path in_stages() const { return folder / "stages"; }    // two stages of two tensor-parallel ranks
-  [[nodiscard]] fs::path weights() const { return folder / "weights.pt"; }  // as torch.save would write it
-  [[nodiscard]] fs::path list() const { return folder / "checkpoints.json"; }  // for SDLoaderFactory
+  [[nodiscard]] fs::path in_ranks() const { return folder / "ranks"; }      // 2 tensor-parallel x 2 data-parallel ranks
+  [[nodiscard]] fs::path in_stages() const { return folder / "stages"; }    // 2 stages x 2 tensor-parallel ranks
+  [[nodiscard]] fs::path weights() const { return folder / "weights.pt"; }  // in the format of torch.save
+  [[nodiscard]] fs::path list() const { return folder / "checkpoints.json"; }  // list of files for SDLoaderFactory
 };
 
-/// A source need not be a checkpoint: masters and moments wherever they lie in files.
+/// Returns the model as a source of tensors that is no checkpoint: masters and moments at given offsets of a file.
 inline core::result<formats::tensor_source> source_of(const example& e) {
   formats::tensor_source out;
   const fs::path file = e.folder / "buffer";

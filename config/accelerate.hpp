@@ -14,10 +14,10 @@ bool is_accelerate_file(const node& root);
 /// Returns true if the file can be read and its root mapping has keys that only Accelerate writes.
 bool is_accelerate_file(const std::filesystem::path& file);
 
-/// Returns the root of an Accelerate file with its keys renamed to those of the key table: the number of processes, the
-/// number format, and FSDP's section as keys of `zero_optimization`; machines and launchers are omitted. Reports an
-/// error for a kind of parallelism, a strategy or an FSDP key without a counterpart, and a warning for an unknown key
-/// of the root.
+/// Returns the root of an Accelerate file with its keys renamed to the names in the key table: the number of
+/// processes, the number format, and FSDP's section as keys of `zero_optimization`; machines and launchers are
+/// omitted. Reports an error for a kind of parallelism, a strategy or an FSDP key without a counterpart, and a
+/// warning for an unknown key of the root.
 node_ptr accelerate_root(const node& root, reporter& report);
 
 /// Returns the contents of a `deepspeed_config` mapping: DeepSpeed's own keys unchanged, and Accelerate's spellings

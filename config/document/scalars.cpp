@@ -41,7 +41,7 @@ std::optional<double> with_unit(const node& value, std::initializer_list<unit> u
 /// Returns the whole number that a decimal text without a sign, such as `2.50e1`, denotes; nullopt for a text that is
 /// no number, for a fraction and beyond 64 bits. The digits are counted, because a double rounds numbers above 2^53.
 std::optional<uint64_t> exact_whole(std::string_view text) {
-  constexpr size_t digits_max = 20;  // those of 2^64
+  constexpr size_t digits_max = 20;  // number of digits of 2^64
   constexpr std::string_view begins = ".0123456789";
   if (text.empty() || begins.find(text.front()) == begins.npos || !core::number_of<double>(text)) return std::nullopt;
   const size_t mark = std::min(text.find_first_of("eE"), text.size());

@@ -154,7 +154,8 @@ std::string default_of(const shared_key& s) {
   return fmt::format("{}", fmt::join(each, ", "));
 }
 
-/// Adds the keys of all families, those that every family reads first. A key that several families read is one row.
+/// Adds the keys of all families, beginning with the keys that every family reads. A key that several families read
+/// is one row.
 void add_family_keys(key_rows& t) {
   std::vector<shared_key> all;
   for (const families::family* f : families::all)

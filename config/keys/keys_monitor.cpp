@@ -8,8 +8,8 @@ using enum value_type;
 
 using job = job_config;
 
-/// Names of collectives by which telemetry/figures/communication_log.cpp selects: DeepSpeed's names, also without their
-/// endings, and those of the plan's instructions.
+/// Names of collectives by which telemetry/figures/communication_log.cpp selects: DeepSpeed's names, also without
+/// their endings, and the names of the plan's instructions.
 const std::vector<std::string_view> operations = {"all_gather",
                                                   "all_gather_into_tensor",
                                                   "all_reduce",

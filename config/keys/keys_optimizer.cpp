@@ -1,4 +1,5 @@
-// DeepSpeed's keys of the optimizer. Defaults are those with which DeepSpeed 0.19 and PyTorch construct each optimizer.
+// DeepSpeed's keys of the optimizer. The default of a key is the value with which DeepSpeed 0.19 or PyTorch
+// constructs the optimizer.
 #include <fmt/format.h>
 
 #include "config/keys/key_rows.hpp"

@@ -1,4 +1,4 @@
-// DeepSpeed's keys of the learning rate's curve, and those of the supported curves of PyTorch.
+// DeepSpeed's keys of the learning rate's curve, and the keys of the supported curves of PyTorch.
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {

@@ -13,7 +13,7 @@
 namespace troupe::config {
 namespace {
 
-/// Largest number of bytes of a name that a configuration chooses freely, such as that of a group of modules.
+/// Largest number of bytes of a name that a configuration chooses freely, such as the name of a group of modules.
 constexpr size_t most_name = 120;
 /// Largest number of items of a list of mappings.
 constexpr size_t most_items = 1000;

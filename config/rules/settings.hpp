@@ -62,7 +62,7 @@ class reporter {
 /// A key with a value, as a file or `--set` states it.
 struct setting {
   const key_info* row = nullptr;
-  std::string key;  ///< full dotted key: that of `row`, with actual names in place of each `*`
+  std::string key;  ///< full dotted key: the key of `row` with an actual name in place of each `*`
   node_ptr value;   ///< value, checked by the key's row; null: `auto`, or no value was written
   bool is_auto = false;
   place at;                ///< position of the value in the input
@@ -76,8 +76,8 @@ struct setting {
   bool in_part = false;
 };
 
-/// Keys of a configuration by canonical name: those with an accepted value in `given`, those with a refused value in
-/// `refused`.
+/// Keys of a configuration by canonical name: keys with an accepted value are in `given`, keys with a refused value
+/// in `refused`.
 struct settings {
   std::map<std::string, setting, std::less<>> given;
   std::set<std::string, std::less<>> refused;
@@ -94,8 +94,8 @@ struct settings {
   /// True if the key was given as `auto`.
   [[nodiscard]] bool is_auto(std::string_view key) const;
   [[nodiscard]] bool was_refused(std::string_view key) const { return refused.find(key) != refused.end(); }
-  /// Returns the position for a message about a key: that of its value, else of the nearest enclosing section that was
-  /// given, else of the document.
+  /// Returns the position for a message about a key: the position of its value, else of the nearest enclosing section
+  /// that was given, else of the document.
   [[nodiscard]] place where(std::string_view key) const;
   std::map<std::string, place, std::less<>> sections;  ///< [section]: position of its value in the input
   std::map<std::string, size_t, std::less<>> lists;    ///< [list key]: number of its items
@@ -103,8 +103,8 @@ struct settings {
   /// Names of the sections that are present as mappings, empty ones included.
   std::set<std::string, std::less<>> mappings;
 
-  /// Replaces values by those of `other`, such as a `--set`; a list is replaced as a whole, and a section that is null
-  /// in `other` is cleared.
+  /// Replaces values by the values in `other`, such as a `--set`; a list is replaced as a whole, and a section that
+  /// is null in `other` is cleared.
   void override_with(settings other, reporter& report);
 };
 

@@ -125,7 +125,7 @@ enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 enum class tied_gradients : uint8_t { automatic, in_bucket, per_use };
 
 struct cuda_section {                   ///< configuration section `cuda`
-  std::vector<uint32_t> devices = {0};  ///< indices of GPUs among those visible to the process, at least one
+  std::vector<uint32_t> devices = {0};  ///< indices of GPUs, counted among the GPUs that the process sees; at least one
   bool deterministic = false;
   bool tf32 = false;          ///< true: matrix products of fp32 numbers use the GPU's TF32 format
   uint64_t memory_limit = 0;  ///< limit in bytes of a GPU's memory for all ranks that use it; 0: the whole memory

@@ -61,7 +61,7 @@ struct tensor_parallel_section {  ///< configuration section `tensor_parallel`, 
   /// Key: injection_policy_tuple; ends of the names of a host's linear layers that are split along their inputs.
   std::vector<std::string> rows;
   std::optional<bool> vocabulary_head;  ///< key: vocab_parallel_lm_head; true: the head is split by the vocabulary
-  /// Key: replace_with_kernel_inject; true: Troupe's layer norms replace those of a host's model.
+  /// Key: replace_with_kernel_inject; true: Troupe's layer norms replace the layer norms of a host's model.
   bool own_layers = false;
   /// True if the section chooses which layers are split.
   [[nodiscard]] bool chooses() const { return partition.given || !preset_model.empty(); }

@@ -1,5 +1,5 @@
-// Reads the system's clocks. Actors read their own clock instead (actors/caf.hpp), because a simulation replaces that
-// one by a virtual clock.
+// Reads the system's clocks. Actors read their own clock instead (actors/caf.hpp), because a simulation replaces the
+// actors' clock by a virtual one.
 #pragma once
 
 #include <chrono>

@@ -25,11 +25,12 @@ enum class tensor_share : uint8_t {
   cut      ///< each rank stores a part of the elements and computes the gradients of its part
 };
 
-/// How a tensor that one segment passes to the next is combined from what the ranks of a group hold.
+/// How the ranks of a group combine their parts of a tensor that one segment passes to the next.
 enum class exchange_op : uint8_t {
   none,  ///< each rank has the whole tensor, so nothing is exchanged
   sum,   ///< each rank has one summand of the tensor and receives the sum (all-reduce)
-  /// Each rank has statistics of its part of the logits and receives those of all ranks, concatenated (all-gather).
+  /// Each rank has statistics of its part of the logits and receives the statistics of all ranks, concatenated
+  /// (all-gather).
   gather,
   swap,     ///< each rank has a part for every rank and receives its own part from every rank (all-to-all)
   collect,  ///< each rank has a part of hidden states, keys or values, and receives all parts (all-gather)
@@ -79,7 +80,8 @@ struct parameter_info {
   /// True for a parameter of the teacher, the model that this one learns from: frozen, read from the teacher's own
   /// folder and never saved.
   bool of_teacher = false;
-  /// Row whose initial values are 0 instead of those of initial_value::normal; nullopt: there is none.
+  /// Index of a row whose initial values are 0 although the parameter has initial_value::normal; nullopt: there is
+  /// none.
   std::optional<uint64_t> zero_row = std::nullopt;
   [[nodiscard]] bool is_copy() const { return copy_of.has_value(); }
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
@@ -103,8 +105,8 @@ struct segment_info {
   /// Bytes of activations that the segment keeps from forward to backward, for one micro-batch.
   uint64_t saved_bytes = 0;
   /// If backward is split into an input part (gradient of the segment's input) and a weight part (gradients of its
-  /// parameters): bytes kept from the former to the latter for one micro-batch, and the flops of the weight part, which
-  /// backward_flops() includes.
+  /// parameters): bytes kept from the input part to the weight part for one micro-batch, and the flops of the weight
+  /// part, which backward_flops() includes.
   uint64_t weight_bytes = 0;
   double weight_flops = 0;
   /// If the segment computes in row tiles: rows of one tile, and the bytes that backward uses in addition to the kept
@@ -143,7 +145,7 @@ struct unit_info {
 /// Description of a model without its values: parameters, units, segments and layers. Plans are made from this table.
 struct model_table {
   std::vector<parameter_info> parameters;
-  std::vector<unit_info> units;  ///< units of the model in the order of forward, those of a teacher first
+  std::vector<unit_info> units;  ///< units in the order of forward: first a teacher's units, then the model's
   /// Layers in forward order. The layers of a segment hold its parameters, in the segment's order. A shared parameter
   /// is listed in each layer that reads it, every other parameter in one layer.
   std::vector<layer_info> layers;

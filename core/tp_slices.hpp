@@ -59,7 +59,7 @@ class tp_slices {  ///< maps elements of the share that a tensor coordinate stor
     uint64_t own = 0, room = 0;  // number of the coordinate's own elements in the part, and of elements with padding
     bool operator==(const part&) const = default;
   };
-  // Product of the sizes of the dimensions before the split one, and of those after it.
+  // Product of the sizes of the dimensions before the split dimension, and of the dimensions after it.
   uint64_t outer_ = 1, inner_ = 1;
   // Number of elements of a row (all elements with the same indices before the split dimension): in the share, in the
   // whole parameter, and in the share without padding.

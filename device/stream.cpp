@@ -40,7 +40,7 @@ thread_stream& stream_of_thread(device_id device) {
 
 stream& stream::current(device_id device) {
   thread_stream& mine = stream_of_thread(device);
-  // If a current_stream object is active, it has set Torch's stream, and its destructor restores the one before.
+  // If a current_stream object is active, it has set Torch's stream, and its destructor restores the previous stream.
   if (mine.current == &mine.own && !mine.is_torchs) {
     backend_of(device).make_current(mine.own.native());
     mine.is_torchs = true;

@@ -124,7 +124,7 @@ core::result<block> on_device(uint32_t index, uint64_t bytes) {
           bytes, known ? fmt::format(", {} are free", free_bytes) : ""));
 }
 
-/// Returns the size of the machine's memory, the limit of what the driver can pin.
+/// Returns the size of the machine's memory in bytes: the driver can pin no more.
 uint64_t host_bytes() {
   return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }

@@ -9,7 +9,7 @@
 
 namespace troupe::device::cuda {
 
-/// Alignment in bytes of memory of every tier: the one that cudaMalloc guarantees.
+/// Alignment in bytes of memory of every tier; cudaMalloc guarantees this alignment.
 inline constexpr uint64_t memory_alignment_bytes = 256;
 
 /// Lowest compute capability, as major * 10 + minor, that the library has kernels for. Kernels of bf16 need 80.

@@ -57,7 +57,7 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   void abort(uint32_t rank, const core::error& why);
   void leave(uint32_t rank);
 
-  /// Returns the wakers to call for operation `sequence`: those of all members except `rank`. Requires the lock.
+  /// Returns the wakers of all members except `rank`, to be called for operation `sequence`. Requires the lock.
   wakes all_but(uint32_t rank, uint64_t sequence) const;
   wakes end_with(uint32_t rank, const core::error& why);
 

@@ -5,8 +5,8 @@
 
 namespace troupe::fabric {
 
-/// Linear model of a link. An operation takes latency + bytes / bandwidth after all members have arrived; its bytes are
-/// those of `received_bytes` (layout.hpp).
+/// Linear model of a link. An operation takes latency + bytes / bandwidth after all members have arrived; its bytes
+/// are the result of received_bytes() (layout.hpp).
 struct linear_link {
   double latency_us = 10;
   double bytes_per_second = 10e9;

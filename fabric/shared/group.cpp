@@ -55,7 +55,7 @@ std::string shared_group::name_of(uint32_t rank) const {
 }
 
 /// Returns the members to wake: members of this process that can begin or end an operation now, and all members of
-/// other processes, because this process does not know which of those have something to do.
+/// other processes, because this process does not know which members of other processes have something to do.
 shared_group::wakes shared_group::due() const {
   wakes out;
   for (uint32_t m = 0; m < board_.shape().members; ++m)

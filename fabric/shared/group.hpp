@@ -51,8 +51,8 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   /// communicator whose calls all fail (bad_input). Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
-  /// Called when another process has rung (bell), because members in this process may have something to do. Wakes those
-  /// that have. Callable from any thread.
+  /// Called when another process has rung (bell), because members in this process may have something to do. Wakes the
+  /// members that have. Callable from any thread.
   void look();
 
  private:
@@ -74,7 +74,8 @@ class shared_group : public std::enable_shared_from_this<shared_group> {
   [[nodiscard]] uint32_t size() const { return board_.shape().members; }
 
   [[nodiscard]] std::string name_of(uint32_t rank) const;
-  // Callers of the functions from book() to end_with() hold mutex_; those with a parameter `lock` may release it.
+  // Callers of the functions from book() to end_with() hold mutex_; the functions with a parameter `lock` may release
+  // it.
   core::result<void> book(uint32_t rank, const request& r);
   [[nodiscard]] uint64_t oldest_unfinished(const local& me) const;
   [[nodiscard]] core::result<void> agreed(uint32_t rank, uint64_t sequence) const;

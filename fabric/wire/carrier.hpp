@@ -28,7 +28,8 @@ class carrier {
   carrier(const homes& where, uint32_t machine, uint64_t communicator, std::shared_ptr<byte_mover> mover);
 
   /// Sends to the other machines the requests that members of this machine have posted, then its members' endings;
-  /// omits what an earlier call has sent. On the first machine it also sends which endings are in force.
+  /// omits requests and endings that an earlier call has sent. On the first machine it also sends which endings are
+  /// in force.
   void tell(const machine_record& record);
 
   /// Handles a note of process `from`. Errors: mismatch, for bytes that are not a note, or for a note about members

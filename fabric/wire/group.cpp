@@ -113,7 +113,7 @@ std::optional<core::error> wire_group::failure_of(const local& me, uint64_t sequ
 }
 
 /// Returns the members to wake: members of this process that can do something now, and all members of this machine's
-/// other processes, because this process does not know which of those have something to do.
+/// other processes, because this process does not know which of the latter have something to do.
 wire_group::wakes wire_group::due() const {
   wakes out;
   for (uint32_t m = record_.first; m < record_.first + record_.count; ++m)
@@ -239,8 +239,8 @@ core::result<void> wire_group::post(uint32_t rank, const request& r) {
   return {};
 }
 
-/// Returns the operations that `rank` can begin: those at which all members have arrived, in order, with the addresses
-/// of this machine's operands.
+/// Returns the operations that `rank` can begin: the operations that all members have posted, in order, with the
+/// addresses of this machine's operands.
 std::vector<std::pair<request, std::vector<member_memory>>> wire_group::take_ready(uint32_t rank) {
   std::vector<std::pair<request, std::vector<member_memory>>> out;
   local& me = here_.at(rank);

@@ -32,7 +32,7 @@ class homes {
   [[nodiscard]] uint32_t first(uint32_t machine) const { return first_[machine]; }
   [[nodiscard]] uint32_t count(uint32_t machine) const { return first_[machine + 1] - first_[machine]; }
   [[nodiscard]] bool are_neighbours(uint32_t a, uint32_t b) const { return machine_[a] == machine_[b]; }
-  /// Returns the process that represents the machine in notes: the one of its first member.
+  /// Returns the process that represents the machine in notes: the process of the machine's first member.
   [[nodiscard]] uint32_t carrier(uint32_t machine) const { return place_[first_[machine]]; }
 
  private:

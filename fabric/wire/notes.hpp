@@ -52,8 +52,8 @@ class note_switch : public std::enable_shared_from_this<note_switch> {
   /// Creates a switch that receives all notes of `mover` from now on.
   static std::shared_ptr<note_switch> make(byte_mover& mover);
 
-  /// Sets the receiver of the communicator's notes. `hear` is called for every note, first those received already, one
-  /// at a time.
+  /// Sets the receiver of the communicator's notes. `hear` is called for every note, one at a time, beginning with
+  /// the notes that were received before this call.
   void add(uint64_t communicator, hearer hear);
 
  private:

@@ -109,9 +109,9 @@ struct operations {  ///< table of the functions with which one kind of device c
   void (*cross_entropy_backward)(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                                  const int64_t* targets, const std::byte* log_sums, const std::byte* gradient,
                                  uint64_t mean_rows);
-  /// Cross-entropy over a vocabulary whose columns are split over ranks: the statistics of this rank's columns, and the
-  /// loss from the statistics of all ranks. `statistics` are in the wide type (f64 for f64, else f32); `type` is that
-  /// of the logits.
+  /// Cross-entropy over a vocabulary whose columns are split over ranks: the statistics of this rank's columns, and
+  /// the loss from the statistics of all ranks. `statistics` are in the wide type (f64 for f64, else f32); `type` is
+  /// the type of the logits.
   void (*cross_entropy_part)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                              const int64_t* targets, std::byte* statistics);
   void (*joined_cross_entropy)(const std::byte* statistics, core::dtype type, uint64_t ranks, uint64_t rank_stride,

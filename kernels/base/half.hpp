@@ -57,7 +57,8 @@ TROUPE_HOST_DEVICE constexpr f16 f16_from_float(float x) {
   if (magnitude >= 0x47800000U) {  // 2^16 and above, infinity, NaN
     out = magnitude > 0x7F800000U ? 0x7E00U | ((magnitude >> 13) & 0x3FFU) : 0x7C00U;
   } else if (magnitude < 0x38800000U) {  // below 2^-14, where the result is a subnormal f16
-    // The last bit of 0.5 is worth 2^-24, as that of a subnormal f16 is, so adding 0.5 rounds to such a number.
+    // The last bit of 0.5 is worth 2^-24, as much as the last bit of a subnormal f16, so adding 0.5 rounds to a
+    // subnormal f16.
     out = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3F000000U;
   } else {
     out = (magnitude - 0x38000000U + 0xFFFU + ((magnitude >> 13) & 1U)) >> 13;

@@ -33,7 +33,7 @@ constexpr uint8_t e4m3_from_float(float x) {
   if (magnitude > 0x7F800000U) return sign | 0x7FU;
   if (magnitude >= std::bit_cast<uint32_t>(e4m3_max)) return sign | 0x7EU;
   // Below 2^-6 the result is a subnormal E4M3 number, whose last bit is worth 2^-9. The last bit of 2^14 is worth as
-  // much, so adding 2^14 rounds to such a number.
+  // much, so adding 2^14 rounds to a subnormal E4M3 number.
   if (magnitude < 0x3C800000U) {
     const auto shifted = std::bit_cast<float>(magnitude) + 0x1p14F;
     return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0x1p14F)));

@@ -162,8 +162,8 @@ HWY_EXPORT(dequantise_vectors);
 
 namespace {
 
-/// True for the formats that have SIMD code in this file: those in which most models are stored. Formats q5_0 and q5_1
-/// are rare and computed by scalar code; formats of 256 elements select their SIMD target in files of their own.
+/// True for the formats that have SIMD code in this file, in which most models are stored. Formats q5_0 and q5_1 are
+/// rare and computed by scalar code; formats of 256 elements select their SIMD target in files of their own.
 bool has_vectors(block_format f) {
   return f == block_format::q8_0 || f == block_format::q4_0 || f == block_format::q4_1;
 }

@@ -1,6 +1,6 @@
-// A rank's share of a compressed matrix that is split over ranks: its groups are those of the whole matrix, so products
-// have the bits of the unsplit model. Owns which elements of which group the rank has; leaves the quantisation of a
-// group to fake_quantise.hpp, and the exchange of ranges between ranks to the plan.
+// A rank's share of a compressed matrix that is split over ranks: its groups are the groups of the whole matrix, so
+// products have the bits of the unsplit model. Owns which elements of which group the rank has; leaves the
+// quantisation of a group to fake_quantise.hpp, and the exchange of ranges between ranks to the plan.
 #pragma once
 
 #include <cstddef>

@@ -25,8 +25,8 @@ struct weight_recipe {
   bool stochastic = false;  ///< true: elements are rounded stochastically, with the noise of weight_moment
 
   [[nodiscard]] uint64_t elements() const { return rows * columns; }
-  /// Returns how many elements of scratch memory compress_weight() needs besides its result: those of one group, if a
-  /// group's elements are not contiguous in memory and it is computed in a contiguous copy; else 0.
+  /// Returns how many elements of scratch memory compress_weight() needs besides its result: the number of elements
+  /// of one group, if a group's elements are not contiguous in memory and are copied; else 0.
   [[nodiscard]] uint64_t room_elements() const;
 };
 

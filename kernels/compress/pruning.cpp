@@ -30,8 +30,8 @@ uint32_t order_of(float score) {
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// Returns the largest value v of digit `d` such that at least `wanted` scores whose higher digits equal `prefix` have
-/// v or more in this digit; reduces `wanted` by the number of those with more than v.
+/// Returns the largest value v of digit `d` such that at least `wanted` scores whose higher digits equal `prefix`
+/// have v or more in this digit; reduces `wanted` by the number of scores that have more than v.
 uint32_t value_at(std::span<const float> scores, const digit& d, uint32_t prefix, uint64_t& wanted) {
   std::vector<uint64_t> counts(counted_apart * d.values);
   const uint64_t above = uint64_t{d.shift} + static_cast<uint64_t>(std::countr_zero(d.values));

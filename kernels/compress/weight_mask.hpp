@@ -1,6 +1,6 @@
 // Masks of weights as bits: which elements, rows or heads of a weight are kept, whatever its layout in memory, and
-// setting those elements of a weight or gradient to zero that are not kept. Owns the order of scores and of bits;
-// leaves to callers when a mask is made and where it is stored.
+// the function that sets elements of a weight or gradient to zero if they are not kept. Owns the order of scores and
+// of bits; leaves to callers when a mask is made and where it is stored.
 #pragma once
 
 #include <cstddef>

@@ -57,15 +57,15 @@ __device__ void for_each_pack(uint64_t thread, uint64_t threads, uint64_t count,
   }
 }
 
-/// Distributes `count` elements in packs of N over all threads of the grid, and calls `f(width, i)` for those of the
-/// calling thread.
+/// Distributes `count` elements in packs of N over all threads of the grid, and calls `f(width, i)` for each pack of
+/// the calling thread.
 template <int N, class F>
 __device__ void for_each_pack(uint64_t count, F&& f) {
   for_each_pack<N>(first_index(), stride(), count, f);
 }
 
-/// Distributes `count` elements in packs of N over the threads of a block, and calls `f(width, i)` for those of the
-/// calling thread.
+/// Distributes `count` elements in packs of N over the threads of a block, and calls `f(width, i)` for each pack of
+/// the calling thread.
 template <int N, class F>
 __device__ void for_each_pack_of_block(uint64_t count, F&& f) {
   for_each_pack<N>(threadIdx.x, blockDim.x, count, f);

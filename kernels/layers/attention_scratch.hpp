@@ -47,7 +47,7 @@ class scratch_parts {
 };
 
 /// Lengths of rows in scratch memory: `head` for the elements of one head, `weights` for the attention weights of a
-/// query. The latter is padded so that it is not a power of two, because rows a power of two apart would compete for
+/// query. `weights` is padded so that it is not a power of two, because rows a power of two apart would compete for
 /// the same cache lines.
 struct row_widths {
   uint64_t head, weights;

@@ -29,7 +29,7 @@ struct attention_masks {
 struct attention_sizes {
   core::dtype type = core::dtype::f32;
   uint64_t tokens = 0, heads = 1, kv_heads = 1, head_width = 1;
-  uint64_t window = 0;  ///< number of keys that a query sees, its own and those before it; 0: all
+  uint64_t window = 0;  ///< number of keys that a query sees: its own key and the keys before it; 0: all
   double scale = 0;     ///< 0: 1 / sqrt(head_width)
   double soft_cap = 0;  ///< 0: scores have no limit
   bool causal = true;   ///< false: a query sees all keys of the document; `window` must then be 0

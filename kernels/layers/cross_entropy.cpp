@@ -21,8 +21,8 @@ struct running_sum {
   Wide largest = -std::numeric_limits<Wide>::infinity();
   Wide sum = 0;
 
-  /// Rescales the sum to a new largest logit, if that of the next block of logits, `block_largest`, is larger; called
-  /// before the block is added.
+  /// Rescales the sum to the largest logit of the next block, `block_largest`, if that is larger than `largest`;
+  /// called before the block is added.
   void make_room(Wide block_largest) {
     if (!(block_largest > largest)) return;
     sum *= exponential(largest - block_largest);

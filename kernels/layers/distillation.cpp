@@ -61,8 +61,8 @@ Wide relative(Wide p, Wide log_p, Wide log_q) {
 /// Temporary arrays for one row of logits, reused for all rows.
 template <class Wide>
 struct row_room {
-  // `own`: distribution of the model's logits. `q`, `p`: those of the model's and of the teacher's logits, divided by
-  // the temperature.
+  // `own`: distribution of the model's logits. `q`, `p`: distributions of the model's and of the teacher's logits,
+  // divided by the temperature.
   distribution<Wide> own, q, p;
   // `slope`: derivative of the divergence with respect to q, up to a constant; for reverse_kl and jsd. `log_mean`:
   // logarithm of the mixture of p and q, for jsd.

@@ -43,7 +43,7 @@ struct piece_update {
   optimizer_piece<State> piece;
 };
 
-/// Returns what the optimizer must know of a whole parameter to update a piece of it.
+/// Returns the values of a whole parameter that the optimizer needs to update a piece of it.
 optimizer_need need_of(const optimizer_options& options);
 
 /// Returns the names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.

@@ -17,8 +17,8 @@ enum class kind : uint8_t {
   load,     ///< control lane: waits for the tokens of micro-batch `micro` from the loader
   gather,   ///< fabric lane: gathers the full parameters of gather set `subject`
   release,  ///< compute lane: releases the buffer of gather set `subject`
-  /// compute lane: computes the value ranges of this rank's part of those quantisation groups of unit `subject` that
-  /// are split over tensor ranks
+  /// compute lane: computes value ranges for the quantisation groups of unit `subject` that are split over tensor
+  /// ranks: the ranges of this rank's part of each group
   survey,
   agree,     ///< fabric lane: all-gathers the value ranges of `survey` over the tensor group
   compress,  ///< compute lane: writes the compressed weights that unit `subject` multiplies with

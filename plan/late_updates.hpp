@@ -25,12 +25,12 @@ struct late_updates {
   [[nodiscard]] bool whole(uint64_t t) const { return t <= warm_up; }
   /// True if update `t` chooses columns before it does anything else.
   [[nodiscard]] bool chooses(uint64_t t) const { return (t - warm_up - 1) % select_interval == 0; }
-  /// True if update `t` applies the deferred gradients, including the ones that update `t` itself would defer.
+  /// True if update `t` applies the deferred gradients, including the gradients that update `t` itself would defer.
   [[nodiscard]] bool lands(uint64_t t) const { return (t - warm_up) % update_interval == 0; }
 };
 
-/// Values for which the configuration's `auto` stands: updates from one application of deferred gradients to the next,
-/// and the number of such intervals from one choice of columns to the next.
+/// Values that the configuration's `auto` means: updates from one application of deferred gradients to the next, and
+/// the number of such intervals from one choice of columns to the next.
 inline constexpr uint64_t default_update_interval = 4, default_selections = 4;
 
 /// True if gradients of `parameter` are deferred on this rank: a trained matrix whose update needs only elements, and

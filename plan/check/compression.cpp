@@ -58,8 +58,8 @@ core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instr
   return in_order(w, rank, found, x.id, "which finds what it tells the others");
 }
 
-/// Checks that instruction `compress` reads the exchanged value ranges of its unit's groups that are split over tensor
-/// ranks. If ranges are exchanged twice in a step, it must read those of the second exchange.
+/// Checks that instruction `compress` reads the exchanged value ranges of its unit's groups that are split over
+/// tensor ranks. If ranges are exchanged twice in a step, it must read the ranges of the second exchange.
 core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
   const bool reads = p.options().compressed.range_bytes(x.subject) > 0;

@@ -21,8 +21,8 @@ class happens_before {
  public:
   /// Builds the order of the instructions that run in branch `taken`. Requires valid ids, lanes that hold each
   /// instruction once, and collectives that match on all ranks given, in the order of their communicators (check.hpp
-  /// checks this first). `ranks` may be some of the job's ranks: a collective then waits for those of its members that
-  /// are given. Fails for a cycle, and names its instructions.
+  /// checks this first). `ranks` may be some of the job's ranks: a collective then waits for its members among the
+  /// given ranks. Fails for a cycle, and names its instructions.
   static core::result<happens_before> build(rank_plans ranks, branch taken);
 
   /// True if instruction `a` of rank `ra` has ended, on every member if it is a collective, before `b` of rank `rb`
@@ -67,7 +67,8 @@ class happens_before {
   std::vector<spot> spots_;     ///< [instruction]: line and position of the instruction
   std::vector<clock> clocks_;   ///< [instruction]: clock of its rank when it starts; unused for collectives
   std::vector<clock> arrival_;  ///< [collective * ranks + rank]: clock of the rank when the collective moves bytes
-  /// [rank][index of the communicator among those of the rank]: `spot::async` of the communicator's first collective.
+  /// [rank][index of a communicator among the rank's communicators]: `spot::async` of the communicator's first
+  /// collective.
   std::vector<std::vector<uint32_t>> collective_of_row_;
   std::vector<size_t> heard_base_;  ///< [rank]: index of the rank's first row in heard_of_
   /// [rank][instruction][communicator of the rank]: 1 + the position of the latest collective of the communicator that

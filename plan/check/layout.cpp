@@ -78,8 +78,8 @@ core::result<void> sizes(const job_layout& l) {
   return {};
 }
 
-// Checks that the communicators are those that follow from the job's options and exchanges, and that the communicator
-// of all ranks contains every rank.
+// Checks that the communicators follow from the job's options and exchanges, and that the communicator of all ranks
+// contains every rank.
 core::result<void> meetings(const job_layout& l) {
   if (l.communicators != communicators_of(l.options, l.exchanges))
     return broken(l, "its communicators are not those of its ranks and stages");

@@ -1,6 +1,6 @@
-// Checks updates that need values of a whole parameter, such as its norm (LAMB) or its matrix (Muon): the instructions
-// that prepare, exchange and use such a value exist exactly where they are needed, and each starts after the one whose
-// result it reads.
+// Checks updates that need values of a whole parameter, such as its norm (LAMB) or its matrix (Muon): the
+// instructions that prepare, exchange and use such a value exist exactly where they are needed, and each starts after
+// the instruction whose result it reads.
 #include <fmt/format.h>
 
 #include "plan/check/rules.hpp"

@@ -1,5 +1,5 @@
-// Checks that parameters are gathered before computation reads them and released after it, and that the largest number
-// of elements that are gathered at a time is the one that the plan states.
+// Checks that parameters are gathered before computation reads them and released after it, and that the plan states
+// the largest number of elements that are gathered at a time.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -234,7 +234,7 @@ core::result<void> activations(const world& w, uint32_t rank);
 // parameters that it overwrites.
 core::result<void> publishes(const world& w);
 core::result<void> slots(const world& w, uint32_t rank);  // memory.cpp: checks that no byte is reused too early
-core::result<void> memory(const rank_plan& p);            // memory.cpp: checks that the sizes which the plan states are
-                                                          // those that its buffers need, and are within the budget.
+core::result<void> memory(const rank_plan& p);  // memory.cpp: checks that the plan states the sizes that its buffers
+                                                // need, and that these are within the budget.
 
 }  // namespace troupe::plan::rules

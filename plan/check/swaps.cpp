@@ -21,8 +21,8 @@ core::result<void> is_window(const rank_plan& p, uint32_t id, pool where, uint32
   return {};
 }
 
-// Checks the swaps around an update of sub-group `g`: `in` reads the states that `update` needs, and `out` writes those
-// that it changes; none: there is no such swap.
+// Checks the swaps around an update of sub-group `g`: `in` reads the states that `update` needs, and `out` writes the
+// states that it changes; none: there is no such swap.
 core::result<void> swaps_around(const world& w, uint32_t rank, uint32_t g, uint32_t in, uint32_t update, uint32_t out) {
   const rank_plan& p = *w.ranks[rank];
   const swap_block& b = p.blocks[g];

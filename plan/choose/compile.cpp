@@ -50,10 +50,10 @@ std::string units_text(size_t n) { return fmt::format("{}{}", n, n == 1 ? " unit
 
 struct rule {
   option_pass pass;
-  /// function that returns the settings among which the pass chooses, the one that needs least memory first; empty if
+  /// function that returns the settings among which the pass chooses, ordered from the least memory on; empty if
   /// there is nothing to choose
   std::vector<std::function<void(plan_options&)>> (*settings)(const compile_request& request);
-  /// function that copies those options that the pass may change from `from` to `to`
+  /// function that copies the options that the pass may change from `from` to `to`
   void (*take)(const plan_options& from, plan_options& to);
   /// function that returns a short text about what the pass has changed
   std::string (*change)(const plan_options& from, const plan_options& to);
@@ -61,10 +61,10 @@ struct rule {
 
 using setting = std::function<void(plan_options&)>;
 
-// Returns the settings of `recompute`. The units that keep their activations are those whose recomputation takes the
-// most time per byte of activations; of equal ones the last unit, which keeps them for the shortest time. The backward
-// of the model's last unit directly follows its forward, so recomputing it saves nothing. The settings in which
-// segments keep their smaller set of activations (core::light_keeping) come before those in which they keep all.
+// Returns the settings of `recompute`. Units whose recomputation takes the most time per byte of activations keep
+// their activations; of equal ones the last unit, which keeps them for the shortest time. The backward of the model's
+// last unit directly follows its forward, so recomputing it saves nothing. The settings in which segments keep their
+// smaller set of activations (core::light_keeping) come before those in which they keep all.
 std::vector<setting> recompute_settings(const compile_request& r) {
   std::vector<uint32_t> order = computing_units(*r.table);
   const auto worth = [&](uint32_t u) {
@@ -104,9 +104,9 @@ std::vector<setting> recompute_settings(const compile_request& r) {
   return out;
 }
 
-// Returns the settings of `selective_gather`. The units whose parameters remain gathered for the whole step are those
-// whose gathers take the most time per byte of parameters. All units have equally many gathers, so these are the small
-// units, whose gathers consist mostly of latency.
+// Returns the settings of `selective_gather`. Units whose gathers take the most time per byte of parameters remain
+// gathered for the whole step. All units have equally many gathers, so these are the small units, whose gathers
+// consist mostly of latency.
 std::vector<setting> selective_gather_settings(const compile_request& r) {
   if (r.base.stage != 3 || r.base.shards() == 1) return {};
   std::vector<uint32_t> order(r.table->units.size());

@@ -26,7 +26,7 @@ struct fitted {
   uint64_t missing = 0;  ///< bytes by which the memory exceeds the limits; 0 if `fits`
 };
 
-/// The effect of one pass on the step: the predicted time and bytes without the pass, less those with it.
+/// The effect of one pass on the step: predicted time and bytes without the pass, minus time and bytes with it.
 struct pass_gain {
   std::string pass;
   std::string change;  ///< change that the pass made, in a few words; empty: the pass changed nothing

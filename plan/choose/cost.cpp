@@ -19,8 +19,8 @@ uint64_t gradient_bytes(const rank_plan& p, const instruction& x) {
   return n * core::size_of(p.options().bucket_type());
 }
 
-/// Returns the bytes of the activations that the forward of a segment saves, or those of the unit if the instruction
-/// has no segment.
+/// Returns the bytes of the activations that the forward of a segment saves, or the bytes of the unit if the
+/// instruction has no segment.
 uint64_t saved_bytes(const rank_plan& p, const instruction& x) {
   const auto& segments = p.table().units[x.subject].segments;
   if (x.segment != none) return segments[x.segment].saved_bytes;

@@ -26,9 +26,9 @@ struct cost_model {
   double device_bytes_per_s = 0, link_bytes_per_s = 0;
 };
 
-/// Returns the default rates of a CPU for parameters of this dtype. For 16-bit types, flops_per_s is about twice that
-/// of fp32 if the processor multiplies 16-bit numbers natively (`core::multiplies_natively`), else a little less than
-/// that of fp32; for fp64 it is half that of fp32.
+/// Returns the default rates of a CPU for parameters of this dtype. For 16-bit types, flops_per_s is about twice the
+/// rate of fp32 if the processor multiplies 16-bit numbers natively (`core::multiplies_natively`), else a little less
+/// than that of fp32; for fp64 it is half that of fp32.
 cost_model default_costs(core::dtype parameter, bool native_products = true);
 
 /// Returns the assumed rates of a GPU that was not measured, for this dtype of parameters: half of the flops per second

@@ -59,8 +59,8 @@ class knob_search {
   core::result<levels> further(const levels& at, const std::function<double(const fitted&)>& worth);
   /// Improves the setting `at` step by step. On return, `at` is the setting at which no step improves it further.
   core::result<fitted> climb(levels& at, whether counted);
-  /// Lowers settings until the memory limits hold, each time the one that costs least time for a byte that it saves,
-  /// but never the setting of knob `kept`.
+  /// Lowers settings until the memory limits hold, each time the setting whose change costs least time for a byte
+  /// that it saves, but never the setting of knob `kept`.
   core::result<fitted> reduced(levels& at, fitted best, size_t kept = SIZE_MAX);
   /// Starts at the settings `at`, whose step is `best`; tries other settings of one knob, then of two, as long as that
   /// makes the step faster, for at most `polish_plans_max` plans.

@@ -54,8 +54,8 @@ struct fit_request {
   open_choices open;
   memory_limits limits;
   cost_model costs;
-  /// Options to choose in addition to those that `open` names. If there are any, choose() searches even if the step
-  /// with the given `options` does not exceed the memory limits.
+  /// Options to choose in addition to the settings that `open` names. If there are any, choose() searches even if the
+  /// step with the given `options` does not exceed the memory limits.
   std::vector<knob> knobs{};
   /// Prices of instructions, in place of the prices that `costs` implies; the latency is always taken from `costs`.
   instruction_price price{};

@@ -41,10 +41,10 @@ class bucket_packer {
 
 }  // namespace
 
-// Makes buckets in the order in which backward completes them. A parameter whose gradient several segments write gets a
-// bucket of its own, which stays open until the last of them has run. Each use of a tied parameter gets a bucket of its
-// own, too, because its reduced gradient is then added to those of the other uses. No bucket spans two pipeline stages,
-// since two stages on one rank may run their weight parts in any order.
+// Makes buckets in the order in which backward completes them. A parameter whose gradient several segments write gets
+// a bucket of its own, which stays open until the last of them has run. Each use of a tied parameter gets a bucket of
+// its own, too, because its reduced gradient is then added to the reduced gradients of the other uses. No bucket
+// spans two pipeline stages, since two stages on one rank may run their weight parts in any order.
 void make_buckets(job_layout& l) {
   const auto writes = contributions(*l.table);
   l.bucket_of.assign(l.table->parameters.size(), none);

@@ -32,7 +32,8 @@ uint32_t matrix_communicator(const job_layout& l, uint32_t pipeline, uint32_t re
 uint32_t shares_of(const job_layout& l, uint32_t parameter);
 
 /// Returns the offset, in elements, in the slot of a matrix set, of the part of `parameter` that the rank with tensor
-/// coordinate `tensor` holds. The slot has the parts of all matrices of coordinate 0, then those of coordinate 1 ...
+/// coordinate `tensor` holds. The slot has the parts of all matrices that coordinate 0 holds, then the parts that
+/// coordinate 1 holds, and so on.
 uint64_t matrix_place(const job_layout& l, const parameter_set& set, uint32_t parameter, uint32_t tensor);
 
 /// Returns the number of elements of the slot for a matrix set, gaps included.

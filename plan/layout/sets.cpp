@@ -215,8 +215,8 @@ void place_parameters(job_layout& l) {
   if (l.options.mode == mode::train) l.num_blocks = blocks;
 }
 
-// Chooses the gather sets whose slices are kept in memory as well as in the swap file: those of the first units before
-// others, because they are read when a step begins, when no computation overlaps with the reads.
+// Chooses the gather sets whose slices are kept in memory as well as in the swap file: the sets of the first units
+// come first, because they are read at the beginning of a step, when no computation overlaps with the reads.
 void choose_cached(job_layout& l) {
   l.cached.assign(l.gather_sets.size(), false);
   uint64_t left = l.options.tiers.resident_parameters;

@@ -62,7 +62,7 @@ uint64_t tied_room(const job_layout& l, uint32_t tie) {
 
 uint64_t received_place(const job_layout& l, uint32_t use, uint32_t at) {
   const uint32_t tie = l.tie_of[use];
-  uint64_t before = 0;  // number of uses whose gradients are stored in the slot before that of `use`
+  uint64_t before = 0;  // number of uses whose gradients are stored in the slot before the gradient of `use`
   for (const uint32_t q : l.ties[tie].parameters) {
     if (q == use) break;
     before += l.pipeline_of[q] == at ? 0 : 1;

@@ -1,6 +1,6 @@
-// Owns the rules that decide when each unit's parameters are gathered and released at stage 3. The rules are those of
-// DeepSpeed's coordinator (fetch, prefetch, release), applied once to the known sequence of uses instead of being
-// learnt while running.
+// Owns the rules that decide when each unit's parameters are gathered and released at stage 3. DeepSpeed's
+// coordinator has the same rules (fetch, prefetch, release); here they are applied once to the known sequence of uses
+// instead of being learnt while running.
 #pragma once
 
 #include <cstdint>

@@ -92,10 +92,10 @@ uint64_t count_in_flight(rank_plan& p) {
   return most;
 }
 
-// Computes the predicted bytes of a step's activations. `kept`: bytes of tensors that micro-batches in flight keep for
-// backward. Without recomputation the result is the larger one of `kept` and the bytes that one unit needs while it
-// computes. With recomputation the bytes of one unit are added to `kept`, and also those that units keep for their
-// recompute: inputs, unless these are offloaded, and results of the exchanges between their segments.
+// Computes the predicted bytes of a step's activations. `kept`: bytes of tensors that micro-batches in flight keep
+// for backward. Without recomputation the result is the larger one of `kept` and the bytes that one unit needs while
+// it computes. With recomputation the bytes of one unit are added to `kept`, and also the bytes that units keep for
+// their recompute: inputs, unless these are offloaded, and results of the exchanges between their segments.
 void count_activations(rank_plan& p, uint64_t kept) {
   const bool trains = p.options().mode == mode::train;
   const job_layout& l = *p.layout;
@@ -189,8 +189,8 @@ class placer {
     return buffer == none ? none : slot_[d_.standing_buffer(buffer)];
   }
 
-  // Links the buffers that each instruction opens into a list, and likewise those whose bytes may be reused from each
-  // instruction on.
+  // Makes two lists for each instruction: the buffers that it opens, and the buffers whose bytes may be reused from
+  // it on.
   void sort_lifetimes() {
     const uint32_t n = d_.num_buffers();
     opens_.assign(number_.size(), none);

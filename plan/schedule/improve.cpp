@@ -14,7 +14,7 @@ namespace {
 constexpr double never_ends = std::numeric_limits<double>::infinity();
 constexpr uint32_t remembered_totals = 40;
 
-// Actions [first, last] of a rank's order without idle time in between: each starts when the one before ends.
+// Actions [first, last] of a rank's order without idle time in between: each starts when the previous action ends.
 struct block {
   uint32_t rank = 0;
   size_t first = 0, last = 0;

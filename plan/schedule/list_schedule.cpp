@@ -79,8 +79,8 @@ class list_player {
     return r.kept_bytes - of_oldest + room_bytes + r.one_micro_bytes <= p_.memory_bytes;
   }
 
-  // Returns the next forward of a rank: the policy's first choice among those whose input has arrived at time `t`, else
-  // the one whose input arrives first. next_backward() returns the next backward.
+  // Returns the next forward of a rank: the policy's first choice among the forwards whose input has arrived at time
+  // `t`; if there is none, the forward whose input arrives first. next_backward() returns the next backward.
   [[nodiscard]] choice next_forward(const rank_state& r, double t) const {
     choice best;
     for (const uint32_t s : r.stages) {

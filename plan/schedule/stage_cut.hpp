@@ -54,8 +54,8 @@ struct best_cut {
 };
 
 /// Returns the cut whose slowest stage is fastest, of all cuts in which each stage has a unit and exceeds no memory
-/// limit of `limits`. Among these it returns the one with the least sum of squared times, then the one whose offsets,
-/// compared from the last to the first, are smaller. Exact.
+/// limit of `limits`. Among several, returns the cut with the least sum of squared times; among several of these, the
+/// cut whose offsets, compared from the last to the first, are smallest. Exact.
 ///
 /// Errors (bad_input): fewer units than stages; (no_space): every cut exceeds a memory limit.
 core::result<best_cut> cut_best(std::span<const unit_cost> units, uint32_t stages, const stage_limits& limits);

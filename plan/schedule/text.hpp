@@ -28,7 +28,7 @@ struct table_size {
 /// there BW is a whole backward. If such a file has no I, then a B whose stage and micro-batch also have a W computes
 /// only the gradient of the input, and is read as I.
 ///
-/// Errors start with `path:line: `, where the line is that of the rank: bad_input for an unknown action and for every
+/// Errors start with `path:line: `, where the line is the rank's line: bad_input for an unknown action and for every
 /// fault that find_fault() finds; limit for more stages times micro-batches than max_stage_micro_batches.
 core::result<pipeline_table> read_table(std::string_view text, const std::string& path, const table_size& wanted = {});
 

@@ -1,5 +1,5 @@
 // Formats the traffic of a step between memory and files: bytes by kind of data (plan::swapped), and how much of the
-// disk's time overlaps with computation. The figures are those of the plan and of its predicted timeline; telemetry
+// disk's time overlaps with computation. The figures come from the plan and its predicted timeline; telemetry/
 // measures the real ones.
 #pragma once
 

@@ -39,8 +39,8 @@ handle exchange_writer::exchange(handle x, const place& at) {
   made.bytes = std::get<3>(at) ? what.all_bytes() : what.bytes_of(o.piece);
   d_.at(x).slots.output = slot;
   d_.depend(e, x);
-  // each piece's exchange waits for that of the piece before, so that an instruction that waits for the last waits for
-  // all
+  // each piece's exchange waits for the exchange of the previous piece, so that an instruction that waits for the
+  // last waits for all
   d_.depend(e, before);
   d_.buffer(slot).last = e;
   waiting_[at] = e;

@@ -76,8 +76,8 @@ void gradient_writer::tie() {
       add_up(t, exchange(t));
 }
 
-// Adds the exchanges of the gradients of tied parameter `tie` and returns the last one. Each exchange waits for the one
-// before, in the same order on all ranks, and all write to one slot.
+// Adds the exchanges of the gradients of tied parameter `tie` and returns the last one. Each exchange waits for the
+// previous one, in the same order on all ranks, and all write to one slot.
 handle gradient_writer::exchange(uint32_t tie) {
   const job_layout& l = *p_.layout;
   const uint32_t here = l.options.mesh.pipeline_at(p_.rank);

@@ -13,7 +13,7 @@ namespace {
 // Number of slots for whole matrices: one matrix set is orthogonalised while another one is transferred.
 constexpr uint32_t matrix_sets_in_flight = 2;
 
-/// Returns the numbers of those sets of `all` that this rank holds.
+/// Returns the indices of the sets in `all` that this rank holds.
 std::vector<uint32_t> own_sets(const rank_plan& p, const std::vector<parameter_set>& all) {
   std::vector<uint32_t> out;
   for (uint32_t k = 0; k < all.size(); ++k)

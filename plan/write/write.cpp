@@ -181,8 +181,8 @@ class step_writer {
     if (o.kind != kind::forward) return 1;
     return exchange_of(*p_.layout, o.subject, o.segment, use::forward).pieces;
   }
-  // Adds a `multiply` for one piece of rows of the product that ends forward `x`, and subtracts the flops of that piece
-  // from those of `x`.
+  // Adds a `multiply` for one piece of rows of the product that ends forward `x`, and subtracts the flops of that
+  // piece from the flops of `x`.
   handle multiply(const unit_use& u, handle x, uint32_t piece) {
     const uint32_t segment = d_.at(x).segment;
     const group_exchange what = exchange_of(*p_.layout, u.unit, segment, use::forward);

@@ -15,7 +15,7 @@ namespace troupe::storage {
 /// Maximum length in bytes of the name of a folder that folder_writing writes.
 inline constexpr size_t max_written_folder_name_bytes = 200;
 
-/// A folder that is being written. If commit() is not called, the destructor removes what was written.
+/// A folder that is being written. If commit() is not called, the destructor removes the folder.
 class folder_writing {
  public:
   /// Creates the working folder; creates `root` if it is missing and removes the remains of an interrupted writing of

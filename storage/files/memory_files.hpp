@@ -39,8 +39,8 @@ struct memory_files_options {
 };
 
 /// A file system in memory, for any number of threads. Paths are absolute, or are taken as relative to `/`, which
-/// always exists. Nothing survives a power cut, so sync_folder() does nothing. Errors are those of the real file
-/// system.
+/// always exists. Nothing survives a power cut, so sync_folder() does nothing. Errors are the same as in the real
+/// file system.
 class memory_files final : public file_system {
  public:
   explicit memory_files(memory_files_options options = {});

@@ -46,7 +46,7 @@ block_runner_options runner_options(const io_handle_options& o) {
   return out;
 }
 
-/// Refuses a transfer that would end behind the largest offset of a file.
+/// Refuses a transfer that would end beyond the largest offset of a file.
 core::result<void> check_range(const std::filesystem::path& path, uint64_t offset, uint64_t bytes) {
   constexpr uint64_t largest = std::numeric_limits<int64_t>::max();
   if (bytes <= largest && offset <= largest - bytes) return {};

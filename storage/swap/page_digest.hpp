@@ -11,7 +11,7 @@ namespace troupe::storage {
 /// Size of a page of a swap file in bytes. Offsets, lengths and addresses of transfers are multiples of this size.
 inline constexpr uint64_t swap_page_bytes = 4096;
 
-/// Returns the digest of a page with seed 0, equal to that of `xxhsum -H3`.
+/// Returns the digest of a page with seed 0, equal to the digest of `xxhsum -H3`.
 uint64_t page_digest(std::span<const std::byte, swap_page_bytes> page);
 
 /// Computes the digest of every page of `pages`, whose size must be a multiple of the page size, and stores the digests

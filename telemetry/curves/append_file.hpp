@@ -32,9 +32,9 @@ class append_file {  ///< appends whole records to a file
   /// Appends a record to the bytes in memory; `flush` writes them.
   void add(std::string_view record);
 
-  /// Writes all records that are in memory to the file. After an error these records are still in memory, and the file
-  /// ends with the last complete flush. If the file was deleted during the run, its records are lost: each such flush
-  /// counts as one dropped record and returns an error that says so.
+  /// Writes all records that are in memory to the file. After an error these records are still in memory, and the
+  /// file ends with the last complete flush. If the file was deleted during the run, its records are lost: each later
+  /// flush counts as one dropped record and returns an error about the deletion.
   core::result<void> flush();
 
   [[nodiscard]] bool is_empty() const { return written_ == 0 && waiting_.empty(); }

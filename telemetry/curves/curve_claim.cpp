@@ -40,8 +40,8 @@ std::string recorded_run(int fd) {
   return text.substr(line + 1, text.size() - line - 2);
 }
 
-/// Writes the process and the run into the open file `.curves`. Failures are ignored: without the text, the file says
-/// that the curves may be those of any run.
+/// Writes the process and the run into the open file `.curves`. Failures are ignored: a file without text means that
+/// the curves may be of any run.
 void record(int fd, const std::string& run) {
   core::write_lock_holder(fd);
   const std::string text = run + "\n";

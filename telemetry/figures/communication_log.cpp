@@ -34,7 +34,8 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
     if (op == core::exchange_op::swap) row.op = all_to_all;
     if (op == core::exchange_op::scatter) row.op = reduce_scatter;
   }
-  // `x.bytes` of an all-gather or reduce-scatter are the bytes of all ranks together; a row shows those of one rank.
+  // `x.bytes` of an all-gather or reduce-scatter are the bytes of all ranks together; a row shows the bytes of one
+  // rank.
   row.message_bytes = moves_all(row.op) ? x.bytes / std::max<uint32_t>(1, row.ranks) : x.bytes;
   return row;
 }

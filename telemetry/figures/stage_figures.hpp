@@ -10,8 +10,8 @@ namespace troupe::telemetry {
 
 class instruction_times;
 
-/// Figures of one pipeline stage. Idle times are means over the stage's ranks of the seconds in which a rank's compute
-/// lane is idle; the lane computes all stages of its rank. Counts and bytes are those of one of the stage's ranks.
+/// Figures of one pipeline stage. Idle times are means over the stage's ranks of the seconds in which a rank's
+/// compute lane is idle; the lane computes all stages of its rank. Counts and bytes are of one rank of the stage.
 struct stage_figures {
   uint32_t stage = 0;
   std::vector<uint32_t> ranks;

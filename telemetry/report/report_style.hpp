@@ -1,4 +1,4 @@
-// Owns the look of a report: light and dark, wide and narrow. The colours of instruction kinds are those of their rows
+// Owns the look of a report: light and dark, wide and narrow. The colours of instruction kinds are in the kinds' rows
 // (plan/kinds.cpp).
 #pragma once
 

@@ -19,7 +19,7 @@ namespace troupe::storage {
 struct streamed_file::parts {
   explicit parts(atomic_file f) : out(std::move(f)) {}
 
-  /// Passes the full block to the writer, waits until the writer has written the other block, and switches to the
+  /// Waits until the writer has written the other block, passes the full block to the writer, and switches to the
   /// other block.
   core::result<void> hand_over() {
     try {

@@ -266,7 +266,8 @@ load_result with_values(const std::vector<std::string>& overrides) {
 
 }  // namespace
 
-// Each key is tried with a dozen values other than its default, each key with others first; `make soak` tries all.
+// Each key is tried with a dozen values other than its default, beginning with a different value for each key; `make
+// soak` tries all.
 BOOST_AUTO_TEST_CASE(every_key_has_values_other_than_its_default_that_come_back_from_the_effective_text) {
   const uint64_t enough = troupe::tests::wanted_cases("TROUPE_CASES", 12);
   size_t first = 0;

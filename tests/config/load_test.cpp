@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(integers_may_be_written_with_an_exponent) {
   BOOST_TEST(bucket("2.5e3") == 2500U);
   BOOST_TEST(bucket("7.0") == 7U);
   BOOST_TEST(bucket("0.0050e3") == 5U);
-  // A double has no 2^53 + 1.
+  // A double cannot represent 2^53 + 1.
   for (const char* text : {"9007199254740993", "9007199254740993e0", "9007199254740993.0", "900719925474099.30E+1",
                            "90071992547409930e-1"})
     BOOST_TEST(bucket(text) == 9007199254740993U, text);

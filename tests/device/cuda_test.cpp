@@ -135,7 +135,7 @@ BOOST_FIXTURE_TEST_CASE(memory_that_a_queued_call_lacks_is_a_limit_and_told_once
   BOOST_TEST(s.finish().has_value());
 }
 
-// The fault stays for as long as the process lives, so a process of its own asks for the stream.
+// The fault stays for as long as the process lives, so the test requests the stream in a child process.
 BOOST_FIXTURE_TEST_CASE(a_stream_that_cannot_be_made_fails_every_later_wait, fresh_machine) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -24,7 +24,7 @@ cudaError_t taken(void** memory, size_t bytes, cudaError_t refused) {
   if (refused != cudaSuccess) return refused;
   if (bytes > fake().gpus.front().bytes) return cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(alignment_bytes, core::round_up(bytes, alignment_bytes));
-  if (*memory != nullptr) std::memset(*memory, 0x55, bytes);  // new memory of CUDA holds anything
+  if (*memory != nullptr) std::memset(*memory, 0x55, bytes);  // CUDA's new memory has arbitrary content
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 

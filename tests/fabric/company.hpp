@@ -202,8 +202,8 @@ std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
   return run_on_stage(stage, std::move(parts), seed);
 }
 
-/// Runs members of an in-process group on one thread. This struct and the next ones are the backends on which every
-/// test of values and failures runs; shared_company.hpp has more.
+/// Runs members of an in-process group on one thread. Every test of values and failures runs on this backend and on
+/// the other structs with a function run(), here and in shared_company.hpp.
 struct in_process_on_one_thread {
   static std::vector<ending> run(std::vector<part> parts, uint32_t seed = 1) {
     return run_on_one_thread<in_process_stage>(std::move(parts), seed);

@@ -335,8 +335,9 @@ namespace {
 /// The runs of positions of two callers that divide the queries of a document.
 using two_callers = std::vector<std::vector<query_run>>;
 
-/// Compares two callers that each compute the queries of some runs, from keys and values in an array of their own, with
-/// one call for all queries: outputs and gradients of queries have its bits, gradients of keys and values add up.
+/// Compares two callers that each compute the queries of some runs, from keys and values in an array of their own,
+/// with one call for all queries: outputs and gradients of queries have the bits of that call, gradients of keys and
+/// values add up to its gradients.
 void check_runs(const two_callers& callers, core::dtype type, uint64_t heads, uint64_t kv_heads,
                 const attention_dropout& dropout, uint64_t window) {
   attention_sizes s{type, 131, heads, kv_heads, 8};

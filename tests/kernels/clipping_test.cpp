@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_CASE(a_norm_within_its_limit_leaves_gradients_as_they_are) {
 BOOST_AUTO_TEST_CASE(a_larger_norm_is_divided_down_to_its_limit) {
   BOOST_TEST(clip_factor(3, 1.5) == 3.000001 / 1.5);
   BOOST_TEST(12 / clip_factor(12, 0.25) <= 0.25);
-  // The 1e-6 that is added to the norm makes a norm just below its limit clip, too, as it does in DeepSpeed.
+  // A norm just below its limit clips, too, because 1e-6 is added to the norm, as in DeepSpeed.
   BOOST_TEST(clip_factor(0.9999999, 1) > 1.0);
 }
 

@@ -111,8 +111,8 @@ double joined(const std::vector<std::byte>& logits, core::dtype type, uint64_t r
   return joined_cross_entropy<Wide>(statistics.data(), cut.size(), rank_stride, rows, log_sums.data());
 }
 
-// Rows without a target add nothing to the loss and get the gradient 0; the other rows have the bits that they have
-// without them.
+// Rows without a target add nothing to the loss and get the gradient 0; the other rows have the same bits as in a
+// batch without such rows.
 BOOST_AUTO_TEST_CASE(rows_without_a_target_are_left_out) {
   const uint64_t rows = 4, width = 65;
   for (const core::dtype type : fp32_dtypes) {

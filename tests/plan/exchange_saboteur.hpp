@@ -120,8 +120,8 @@ class exchange_saboteur : public plan_breaker {
     }
     return true;
   }
-  /// Removes a dependency on a piece: that of its exchange, that of the next piece's exchange, or, for the last piece,
-  /// that of the instruction that reads all rows.
+  /// Removes the dependency of one instruction on a piece: of the piece's exchange, of the next piece's exchange or,
+  /// for the last piece, of the instruction that reads all rows.
   bool forget_a_piece() {
     const auto x = any([](const instruction& i) { return i.piece > 0; });
     if (!x) return false;
@@ -195,7 +195,7 @@ class exchange_saboteur : public plan_breaker {
   }
   [[nodiscard]] uint32_t tensor_at(const place& x) const { return layout_of(all_).options.mesh.tensor_at(x.rank); }
 
-  /// Returns `x` alone, the corresponding exchanges of all ranks of its communicator, or those of all ranks.
+  /// Returns `x` alone, or the corresponding exchanges of all ranks of its communicator or of the whole job.
   std::vector<place> some_of(const place& x) {
     const instruction one = at(x);
     const auto how = below(3);

@@ -118,8 +118,8 @@ class order_saboteur : public plan_changer {
     auto* x =
         any([&](const instruction& i) { return i.kind == kind::reduce && std::ranges::any_of(i.after, waits_for); });
     if (x == nullptr) return false;
-    // The dependency on this weight part is removed from all reductions, because a reduction also waits for the one
-    // before it.
+    // The dependency on this weight part is removed from all reductions, because a reduction also waits for the
+    // previous reduction.
     const uint32_t part = *std::ranges::find_if(x->after, waits_for);
     for (auto& i : p_.instructions)
       if (i.kind == kind::reduce) std::erase(i.after, part);

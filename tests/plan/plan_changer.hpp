@@ -90,9 +90,9 @@ class plan_changer {
   }
 
  protected:
-  // Returns true if every guarded collective waits for the vote (the all-gather of gradient square sums), and the vote
-  // waits for the last computation of its rank: by their own dependencies or by those of an earlier collective of the
-  // same communicator.
+  // Returns true if every guarded collective waits for the vote (the all-gather of gradient square sums), and the
+  // vote waits for the last computation of its rank: by their own dependencies, or by the dependencies of an earlier
+  // collective of the same communicator.
   [[nodiscard]] bool asks_after_the_vote(const shared_plans& now) const {
     const auto vote = std::ranges::find(p_.instructions, kind::vote, &instruction::kind);
     if (vote == p_.instructions.end()) return true;

@@ -5,8 +5,9 @@
 
 namespace troupe::plan {
 
-/// Returns a random model whose first one or two units, with all parameters that they read, belong to a teacher. Each
-/// of them is computed in the stage of a random unit of the model, the first one in that of the model's first unit.
+/// Returns a random model whose first one or two units, with all parameters that they read, belong to a teacher. The
+/// first teacher unit is computed in the stage of the model's first unit, the second one in the stage of a random
+/// unit.
 inline shared_table random_taught_table(std::mt19937_64& random) {
   auto table = *random_table(random, 3);
   table.teacher_units = static_cast<uint32_t>(1 + random() % 2);

@@ -32,7 +32,8 @@ BOOST_AUTO_TEST_CASE(a_played_step_gives_back_the_prices_that_it_was_played_with
     for (size_t r = 0; r < step.size(); ++r)
       for (const auto& x : step[r].plan->instructions) {
         BOOST_TEST_INFO_SCOPE("r " << r);
-        // The duration of a collective is that of its slowest member, and may include its latency.
+        // The duration of a collective is the duration of its slowest member, and may include the collective's
+        // latency.
         const double price = plan::predicted_seconds(*step[r].plan, x, costs);
         const double room = x.sequence == plan::none ? 2e-9 : costs.latency_s + 2e-9;
         BOOST_TEST(own[r][x.id] > price - 2e-9, step[r].plan->describe(x.id));

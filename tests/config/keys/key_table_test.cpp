@@ -80,7 +80,8 @@ BOOST_AUTO_TEST_CASE(every_default_is_a_value_that_its_key_accepts) {
   }
 }
 
-// An error message once named checkpoint.load.load_optimizer_states, although no such key exists.
+// No compiler checks the names of keys in error messages: a message might name checkpoint.load.load_optimizer_states,
+// which does not exist.
 BOOST_AUTO_TEST_CASE(keys_that_messages_name_exist) {
   const std::regex text("\"((?:[^\"\\\\]|\\\\.)*)\"");
   const std::regex name("(^|[^a-z_./-])((?:checkpoint|cluster|zero_optimization|evaluation|telemetry|on_spike|sample)"

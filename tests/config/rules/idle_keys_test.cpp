@@ -89,13 +89,13 @@ BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {
       moq + "quantize_change_ratio", moq + "enabled");
   is_said("compression_training: {weight_quantization: {shared_parameters: {fp16_mixed_quantize: {enabled: true}}}}",
           moq + "enabled", "compression_training.weight_quantization.shared_parameters.enabled");
-  // A section with groups is said once.
+  // A section with groups causes one warning only.
   const std::string rows = "compression_training.row_pruning.";
   is_said(
       "compression_training: {row_pruning: {shared_parameters: {schedule_offset: 10}, different_groups: {a: {params: "
       "{dense_ratio: 0.5}, modules: [mlp]}}}}",
       rows + "different_groups.a.modules", rows + "shared_parameters.enabled");
-  // A switch that is given was not forgotten, and a default changes nothing.
+  // Causes no warning: the file itself sets the switch, or sets a key to its default.
   for (const char* line : {"fp16: {enabled: false, loss_scale: 128}", "fp16: {enabled: auto, loss_scale: 128}",
                            "flops_profiler: {enabled: false, profile_step: 3}", "fp16: {hysteresis: 2}",
                            "on_spike: {action: none, back_steps: 3}", "cluster: {processes: one, spares: 2}",
@@ -251,7 +251,8 @@ BOOST_AUTO_TEST_CASE(compression_that_does_not_reach_its_goal_is_said) {
                                    "the last blocks are removed after 21 updates, and the run has 20 steps\n"));
   BOOST_TEST(sparse(", schedule_offset_end: 20", "20") == "");
   BOOST_TEST(sparse("", "20") == "");
-  BOOST_TEST(sparse(", dense_ratio: 0.25", "20") == "");  // replaces that of the groups, which must have one
+  BOOST_TEST(sparse(", dense_ratio: 0.25", "20") == "");  // replaces the ratio of the groups, which each group must
+                                                          // have
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_change_nothing_beside_the_values_of_others_are_said) {

@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(old_offload_keys_become_the_sections_of_today) {
              "offload_optimizer: {pin_memory: true}\n"
              "ds.json:2:5: warning: zero_optimization.cpu_offload_use_pin_memory: no effect: DeepSpeed drops it "
              "too\n");
-  // An old key that is off has no new one.
+  // An old key that is false sets no new key.
   BOOST_TEST(render(must_load(R"({"zero_optimization": {"stage": 3, "cpu_offload": false, "cpu_offload_param": null}})",
                               plain, "ds.json")
                         .warnings) ==

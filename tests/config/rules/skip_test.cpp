@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_that_do_not_reach_back_far_enough_are_said) {
              "j.yaml:9:38: warning: on_spike.back_steps: no checkpoint is that old: the last 2 (checkpoint.keep_last), "
              "one every 5 steps, reach back 10 steps, and 12 are wanted; raise checkpoint.keep_last or set "
              "checkpoint.keep_every\n");
-  // For one step, until the loss of the newest one is known, there is one checkpoint more.
+  // Until the loss after the newest checkpoint is known, one checkpoint more than keep_last exists.
   BOOST_TEST(said("11", "every_steps: 5, keep_last: 2") == "");
   BOOST_TEST(said("12", "every_steps: 5, keep_last: 3") == "");
   BOOST_TEST(said("12", "every_steps: 5") == "");

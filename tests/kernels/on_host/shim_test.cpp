@@ -21,7 +21,7 @@ namespace {
 using kernels::cuda::tests::device_array;
 using kernels::cuda::tests::test_stream;
 
-/// Returns the error text of the last launch, or else that of the stream.
+/// Returns the error text of the last launch; if it has none, the error text of the stream.
 std::string ending() {
   const cudaError_t launched = cudaGetLastError(), done = cudaStreamSynchronize(test_stream());
   return cudaGetErrorString(launched != cudaSuccess ? launched : done);

@@ -362,8 +362,8 @@ BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
 }
 
 // Rank 1 owns no elements that need norms. Its `measure` would move no bytes before the vote (the all-gather of
-// gradient square sums) has ended, because rank 0's waits for the vote. But rank 1 evaluates whether the step is
-// skipped when it starts the collective, which is too early.
+// gradient square sums) has ended, because rank 0's `measure` waits for the vote. But rank 1 evaluates whether the
+// step is skipped when it starts the collective, which is too early.
 BOOST_AUTO_TEST_CASE(a_collective_that_the_vote_holds_back_on_another_rank_alone_is_named) {
   auto o = small_options(2, 2);
   o.updates.rules = {{2, update_need::parameter_norms}, {2, update_need::elements}};
@@ -397,8 +397,8 @@ BOOST_AUTO_TEST_CASE(an_operation_has_the_fields_of_its_kind_and_no_other) {
   says(kind::update, other + "slots.staging", [](instruction& x) { x.slots.staging = 0; });
 }
 
-// If all micro-batches are reduced into one sum, the reduction of a later one must wait for that of an earlier one,
-// even if both are on one lane.
+// If all micro-batches are reduced into one sum, the reduction of a later micro-batch must wait for the reduction of
+// an earlier one, even if both are on one lane.
 BOOST_AUTO_TEST_CASE(reductions_that_add_to_one_sum_wait_for_each_other) {
   refused(
       chain_table({4096, 4096}), small_options(1, 2, 2),

@@ -140,8 +140,8 @@ BOOST_AUTO_TEST_CASE(exchanges_are_split_where_that_saves_time_and_the_pass_says
   r.passes = {"split_exchanges"};
   const auto split = compiled_by(r);
   BOOST_TEST(split.chosen.options.exchange_pieces > 1U);
-  // The exchange after the MLP takes as long as the product before it, the one after attention longer. So the time of
-  // the products is hidden, except that of the last piece.
+  // The exchange after the MLP takes as long as the product before it, the exchange after attention takes longer. The
+  // time of all pieces of the products is therefore hidden, except the time of the last piece.
   const auto& block = r.table->units[1].segments;
   const double products_s = 2 * 4 * (block[0].output.flops + block[1].output.flops) / r.costs.flops_per_s;
   const double hidden = 1 - 1.0 / split.chosen.options.exchange_pieces;

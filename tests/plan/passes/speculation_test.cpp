@@ -64,8 +64,8 @@ void move(rank_plan& p, uint32_t id, uint32_t place) {
   reorder(p, order);
 }
 
-/// Returns a model whose unit 0 reads a frozen parameter and a parameter of unit 1. Its backward, and at stage 3 the
-/// gather for it, run after the reduction of the latter's gradient.
+/// Returns a model whose unit 0 reads a frozen parameter and a parameter of unit 1. The backward of unit 0, and at
+/// stage 3 the gather for it, run after the reduction of the gradient of unit 1's parameter.
 shared_table read_by_a_frozen_unit() {
   table_writer w;
   w.unit({{w.parameter(9216)}});

@@ -1,5 +1,5 @@
-// Tests idle times and memory peaks of published pipeline schedules, in whole numbers. The idle time is that of the
-// worst rank, between its own first and last action.
+// Tests idle times and memory peaks of published pipeline schedules, in whole numbers. Idle times are of the rank
+// that is idle longest, between its own first and last action.
 #include "plan/schedule/timing.hpp"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ double worst_idle(const table_timing& t) {
   return out;
 }
 
-// Bytes of an activation that wait for backward, and bytes of them that wait for the weight part.
+// `whole`: bytes of an activation that are kept until backward; `part`: the bytes of it that are kept until the
+// weight part.
 constexpr uint64_t whole = 100, part = 60;
 
 table_timing play(std::string_view name, uint32_t p, uint32_t v, uint32_t m, const costs& c) {

@@ -40,7 +40,8 @@ shared_plans proved(const shared_table& table, const plan_options& o) {
   return plans;
 }
 
-/// Bytes of every stage that wait for backward, and bytes of them that wait for its weight part, in whole numbers.
+/// `whole`: bytes that every stage keeps until backward; `part`: the bytes of them that it keeps until the weight
+/// part, in whole numbers.
 constexpr uint64_t whole = 100, part = 60;
 
 /// Returns a model of `stages` units with equal costs: `f` forward, `f + f - w` for the input part, `w` for the weight

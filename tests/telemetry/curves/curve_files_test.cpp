@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(two_runs_do_not_write_into_one_folder_of_csv_files) {
     BOOST_TEST(again->write(0, 16, values).has_value());
   }
   BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == before + "16,1\n");
-  // A new run sets the curves aside, and they are its own from then on.
+  // A new run renames the existing curves; the new files belong to the new run.
   BOOST_TEST(open("b", std::nullopt).has_value());
   BOOST_TEST(refusal("a", 8).starts_with(folder + "has the curves of the run in '" + (f / "b").string() + "'"));
   fs::remove(f / "csv/.curves");

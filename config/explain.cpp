@@ -163,7 +163,7 @@ void put_row(const loaded& what, const key_info& row, yaml_tree& tree) {
     if (const size_t items = row.target.items(c); items > 0) tree.put_list(row.list_name(), items);
     return;
   }
-  // job_config has no fields for names of groups, so the text contains the given values
+  // job_config has no fields for names of groups, so the text contains the values that the file gives
   if (!row.has_field() && row.key.starts_with("compression_training.") && row.any_name())
     for (const effective_value& v : what.values)
       if (v.row == &row && !v.held_back && v.value != "none") tree.put(v.key, v.value);

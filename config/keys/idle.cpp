@@ -40,7 +40,7 @@ std::string of_records(const key_info& key, const job_config& c) {
   if (key.section() == "evaluation" && !c.data.sources.empty() && c.data.validation_fraction == 0)
     return "there is no data.validation_fraction";
   const bool is_of_trace = key.key == "telemetry.trace_from_step" || key.key == "telemetry.trace_steps";
-  // The report draws a step of the trace, too.
+  // A key of the trace also acts without telemetry.trace if the report, which draws a step of the trace, is on.
   if (is_of_trace && !c.telemetry.trace && !c.telemetry.report) return "telemetry.trace and telemetry.report are false";
   if (key.key == "telemetry.trace_from_step" && c.steps > 0 && c.telemetry.trace_from_step >= c.steps)
     return fmt::format("steps are counted from 0 here, and the run has {}", c.steps);

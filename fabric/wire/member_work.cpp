@@ -275,9 +275,9 @@ bool member_work::add_chunk(job& x) {
   return true;
 }
 
-/// True if the sum of chunk `c` may be written to its outputs. In place a sum is written over contributions to it. The
-/// received sum shows that the contributions have arrived, but the mover may read one again until it has reported the
-/// end of its send.
+/// True if the sum of chunk `c` may be written to its outputs. An operation in place writes a sum over contributions
+/// to it. The received sum shows that the contributions have arrived, but the mover may read one again until it has
+/// reported the end of its send.
 bool member_work::may_overwrite(const job& x, const wire_chunk& c, const wire_result& result) {
   if (x.r.accumulate) return true;
   const auto all_sent = [&] {

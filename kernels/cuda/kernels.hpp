@@ -1,6 +1,6 @@
 // The CUDA versions of the CPU kernels: the same formulas from the same headers, the same bits (except norms of rows
-// and losses, whose order of additions is documented at their functions), and the same arguments plus the stream. Every
-// pointer into data is device memory; calls return before the work is done. An error that is returned is one of the
+// and losses, whose order of additions is documented at their functions), and the same arguments plus the stream.
+// Every pointer into data is device memory; calls return before the work is done. A returned error is an error of the
 // launch; a later failure on the device is reported at the stream's next synchronisation.
 #pragma once
 

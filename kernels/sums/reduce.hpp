@@ -35,11 +35,11 @@ void sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* outp
 void sum_in_rank_order_reference(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                                  const reduce_options& options);
 
-/// Continues a sum when different callers hold the contributions. Sets `partial` to ((partial + c[0]) + c[1]) + ..., or
-/// to (c[0] + c[1]) + ... if `begins`, with c[r] as in sum_in_rank_order. The partial sum is not rounded; its type is
-/// fp32 (fp64 when any of the three types is). Ignores `output` and `accumulate`. To finish, call `sum_in_rank_order`
-/// on the partial sum alone, with its type as `input` and factor 1: the bits are those of all contributions in one
-/// call.
+/// Continues a sum when different callers hold the contributions. Sets `partial` to ((partial + c[0]) + c[1]) + ...,
+/// or to (c[0] + c[1]) + ... if `begins`, with c[r] as in sum_in_rank_order. The partial sum is not rounded; its type
+/// is fp32 (fp64 when any of the three types is). Ignores `output` and `accumulate`. To finish, call
+/// `sum_in_rank_order` on the partial sum alone, with its type as `input` and factor 1: the result has the bits of
+/// one call with all contributions.
 void add_in_rank_order(std::span<const std::byte* const> inputs, std::byte* partial, bool begins, uint64_t count,
                        const reduce_options& options);
 

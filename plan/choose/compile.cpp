@@ -61,8 +61,8 @@ struct rule {
 
 using setting = std::function<void(plan_options&)>;
 
-// Returns the settings of `recompute`. Units whose recomputation takes the most time per byte of activations keep
-// their activations; of equal ones the last unit, which keeps them for the shortest time. The backward of the model's
+// Returns the settings of `recompute`. Units whose forward has the most flops per byte of activations keep their
+// activations first; of equal units the last one, which keeps them for the shortest time. The backward of the model's
 // last unit directly follows its forward, so recomputing it saves nothing. The settings in which segments keep their
 // smaller set of activations (core::light_keeping) come before those in which they keep all.
 std::vector<setting> recompute_settings(const compile_request& r) {
@@ -104,8 +104,8 @@ std::vector<setting> recompute_settings(const compile_request& r) {
   return out;
 }
 
-// Returns the settings of `selective_gather`. Units whose gathers take the most time per byte of parameters remain
-// gathered for the whole step. All units have equally many gathers, so these are the small units, whose gathers
+// Returns the settings of `selective_gather`. The smallest units remain gathered for the whole step first: all units
+// have equally many gathers, and the gathers of small units take the most time per byte of parameters, because they
 // consist mostly of latency.
 std::vector<setting> selective_gather_settings(const compile_request& r) {
   if (r.base.stage != 3 || r.base.shards() == 1) return {};

@@ -54,8 +54,8 @@ class knob_search {
   enum class whether : uint8_t { fits, any };  ///< fits: memory limits count; any: they are ignored
 
   core::result<fitted> judged(const levels& at);
-  /// Tries further settings of each knob of `at`, and returns the settings with the largest `worth`; empty if `worth`
-  /// is above 0 for none.
+  /// Tries further settings of each knob of `at`, one knob at a time, and returns the settings with the largest
+  /// `worth`; empty if `worth` is above 0 for none.
   core::result<levels> further(const levels& at, const std::function<double(const fitted&)>& worth);
   /// Improves the setting `at` step by step. On return, `at` is the setting at which no step improves it further.
   core::result<fitted> climb(levels& at, whether counted);

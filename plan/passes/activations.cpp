@@ -138,7 +138,8 @@ class pipelined_swaps {
  private:
   // The time from the forward that stores a unit's input to the backward that uses it last.
   struct wait {
-    uint64_t put = 0, taken = 0;  // begin and end, counted in stores and last uses of inputs on this rank
+    uint64_t put = 0, taken = 0;  // begin and end of the wait, on a clock that advances at each store and at each last
+                                  // use of an input on this rank
     uint32_t window = none;
     handle written = none, read = none;
     bool stays = true;

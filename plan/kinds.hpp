@@ -52,10 +52,10 @@ enum class touched : uint8_t {
   saved_and_gradients,  ///< the activations of its segment and, unless it is an input part, the segment's gradients
   gradients,            ///< the gradients of its segment's parameters
   exchanged,            ///< `operation::bytes`, twice if the exchange adds
-  reduced,  ///< this rank's part of every rank's bucket, which it reads, and the sums that it writes for other ranks
-  disk_read,            ///< `operation::bytes` of a swap file; the rank's next swap waits for them
-  disk_written,         ///< `operation::bytes` of a swap file; the rank's next swap waits for them
-  disk_written_late,    ///< `operation::bytes` of a checkpoint, for which neither the lane nor the step waits
+  reduced,    ///< this rank's part of every rank's bucket, which it reads, and the sums that it writes for other ranks
+  disk_read,  ///< `operation::bytes` of a swap file; the rank's next swap waits for them
+  disk_written,       ///< `operation::bytes` of a swap file; the rank's next swap waits for them
+  disk_written_late,  ///< `operation::bytes` of a checkpoint, for which neither the lane nor the step waits
 };
 
 /// The ranks that run a collective together; communicator_of() returns their communicator.

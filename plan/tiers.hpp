@@ -33,7 +33,7 @@ struct tier_options {
   tier activations = tier::device;  ///< tier of the inputs of recomputed units between forward and backward
   uint32_t activation_units = 0xFFFFFFFF;  ///< number of recomputed units that are offloaded, from the first on
   uint32_t activation_slots = 2;           ///< number of windows for the inputs of recomputed units on nvme, at least 1
-  double ratio = 1;  ///< fraction of the sub-groups that is offloaded; the last ones are (Twin-Flow)
+  double ratio = 1;              ///< fraction of the sub-groups that is offloaded; the last ones are (Twin-Flow)
   uint32_t state_slots = 1;      ///< number of sub-groups whose states are in memory at a time, at least 1
   bool read_ahead = false;       ///< true: the next sub-group is read while one is updated
   bool write_behind = false;     ///< true: the previous sub-group is written while the next one is updated

@@ -281,9 +281,8 @@ class order_builder {
   std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: index of the communicator among the communicators
                                             // of the rank
   std::vector<std::vector<node>> members_;  // [collective]: instructions of its members
-  std::vector<uint32_t>
-      previous_;  // [instruction]: id of the previous instruction of the same lane or communicator that runs in this
-                  // branch
+  std::vector<uint32_t> previous_;  // [instruction]: id of the previous instruction of the same lane or communicator
+                                    // that runs in this branch
   std::vector<node> order_;
   std::vector<std::vector<news>> heard_;  // [line]: entries that say which instruction (`async`) ends before the
                                           // instruction at `position` starts

@@ -64,8 +64,8 @@ class wait_graph {
  private:
   // The waits of one rank's instructions; each list is indexed by instruction id.
   struct rank_waits {
-    std::vector<uint32_t> unmet;  // number of instructions that have not ended and that this one waits for, including
-                                  // its predecessor in the line
+    std::vector<uint32_t> unmet;   // number of instructions that have not ended and that this one waits for, including
+                                   // its predecessor in the line
     std::vector<double> ready_s;   // latest end so far, in seconds, of the instructions that the instruction waited for
     std::vector<uint32_t> behind;  // next instruction in the instruction's line
     std::vector<std::vector<uint32_t>> dependents;  // instructions that name the instruction in `after`

@@ -21,8 +21,8 @@
 
 namespace troupe::checkpoint {
 
-/// The folder to which the files of one save are written until the save is committed, for a process that writes some of
-/// these files. The process that has the checkpoint_save creates, renames and removes the folder.
+/// The working folder of one save, to which its files are written until the save is committed. Given to each process
+/// that writes some of the files; the process that has the checkpoint_save creates, renames and removes the folder.
 struct save_place {
   storage::file_system* files = nullptr;
   std::filesystem::path working{};  ///< existing folder to which the files of the save are written
@@ -120,8 +120,8 @@ class checkpoint_save {
 struct leftover {  ///< entry of a folder of checkpoints that a crash left behind and remove_leftovers() handled
   std::string name;
   bool restored = false;  ///< true: the entry was a replaced checkpoint, which was renamed back to its own name
-  /// Path, below the folder of checkpoints, of something in the entry that is not a file; the entry was then not
-  /// removed. Empty: the entry was removed or, if `restored`, renamed.
+  /// Path, below the folder of checkpoints, of the thing inside the leftover that is not a file and because of which
+  /// the leftover was not removed. Empty: the leftover was removed or, if `restored`, renamed.
   std::string kept_for;
 };
 

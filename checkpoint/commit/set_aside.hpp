@@ -12,12 +12,13 @@
 
 namespace troupe::checkpoint {
 
-/// Returns the path of folder `number` of those that are set aside from `root`.
+/// Returns the path of the folder with this number that holds checkpoints set aside from `root`: `root`.1 for 1.
 inline std::filesystem::path place_aside(const std::filesystem::path& root, uint32_t number) {
   return fmt::format("{}.{}", root.string(), number);
 }
 
-/// Returns the folder whose place aside has the path `place`; empty if this is no name of a place aside.
+/// Returns the folder from which place_aside() made the path `place`; empty if the name does not end in a dot and a
+/// number.
 inline std::filesystem::path origin_of_place_aside(const std::filesystem::path& place) {
   const std::string name = place.filename().string();
   const auto dot = name.rfind('.');

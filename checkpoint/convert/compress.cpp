@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 11> families{"gemma", "gemma2", "gemma3_t
                                                     "olmo2", "phi3",   "qwen2",       "qwen3",   "smollm3"};
 constexpr std::string_view weight_suffix = ".weight", layer_prefix = "model.layers.";
 
-/// Layers that runtimes join into one: the end of each one's name, and the name of the joined layer.
+/// Layers that runtimes join into one: ending of the layer's name, and name of the joined layer.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> joined{{{"q_proj", "qkv_proj"},
                                                                                {"k_proj", "qkv_proj"},
                                                                                {"v_proj", "qkv_proj"},

@@ -31,8 +31,8 @@ inline constexpr uint64_t compress_block_elements = uint64_t{1} << 18;
 bool has_linear_layers(std::string_view model_type);
 /// Returns the families as text for messages: "gemma, gemma2 ...".
 std::string families_with_linear_layers();
-/// True if a tensor of a family with linear layers, by Hugging Face's name, is the weight of a linear layer of a block.
-/// False for embeddings and the head, which are not compressed.
+/// True if the tensor is the weight of a linear layer of a block. `name` is Hugging Face's, in a family with linear
+/// layers. False for embeddings and the head, which are not compressed.
 bool is_linear_weight(std::string_view name, const std::vector<int64_t>& shape);
 
 struct compress_options {
@@ -40,8 +40,8 @@ struct compress_options {
   formats::weight_scheme scheme;
   core::dtype type = core::dtype::bf16;  ///< type of floating-point weights that are not compressed
   uint64_t max_shard_bytes = formats::default_shard_bytes;
-  /// Returns the Hugging Face name under which a tensor is written, or nothing, by which the tensor is left out. If no
-  /// function is set, all tensors are written under their names in the source, which must then be Hugging Face's.
+  /// Returns the Hugging Face name under which a tensor is written; nothing: the tensor is left out. If no function is
+  /// set, all tensors are written under their names in the source, which must then be Hugging Face's.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
   storage::progress_function progress = {};
   const prepared_weights* prepared = nullptr;  ///< weights whose codes and scales are made already; or null
@@ -55,10 +55,10 @@ core::result<std::map<std::string, std::shared_ptr<const stored_form>, std::less
 /// Returns the size in bytes of all tensors that compress_weights() will write.
 core::result<uint64_t> compressed_bytes(const formats::tensor_source& from, const compress_options& options);
 
-/// Writes the compressed weights as write_weights_folder() does: all files or none. Weights of the same input share
-/// NVFP4's one scale (queries, keys and values; gate and up), because runtimes that join them require it. Errors
-/// name the layer: groups that do not divide a row, values that are not finite; a source without a linear weight is an
-/// error, too. Returns `stopped` if progress asked to stop. The report lists the layers block by block.
+/// Writes the compressed weights as write_weights_folder() does: all files or none. Weights that multiply the same
+/// input (queries, keys and values; gate and up) share one NVFP4 global scale, because runtimes that join them require
+/// it. Errors name the layer: groups that do not divide a row, values that are not finite. A source without a linear
+/// weight is an error, too. Returns `stopped` if progress asked to stop. The report lists the layers block by block.
 core::result<compression_report> compress_weights(const formats::tensor_source& from, const compress_options& options);
 
 }  // namespace troupe::checkpoint

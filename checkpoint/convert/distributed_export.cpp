@@ -192,7 +192,7 @@ class distributed_writer {
         std::vector<formats::torch_value> keys{"optim", "state", name, "step"};
         if (step) {
           add_again(key + "step", std::move(keys), *step);
-        } else if (updates) {  // an optimizer that counts nothing, such as SGD, may have no number to write
+        } else if (updates) {  // an optimizer without a count of updates, such as SGD, writes no step
           step = entries_.size();
           entries_.push_back({key + "step", std::move(keys), core::dtype::f32, {}, {{{}, items_.size()}}});
           planned_item one;

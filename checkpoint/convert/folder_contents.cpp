@@ -50,14 +50,14 @@ core::result<const formats::source_format*> likest_format(const Compare& compare
   return likest;
 }
 
-/// Returns the format of a folder that contains exactly one checkpoint; null if the folder is of no format. Returns an
-/// error (io) if the folder cannot be listed.
+/// Returns the format of a folder that contains exactly one checkpoint; null if no format recognises the folder.
+/// Returns an error (io) if the folder cannot be listed.
 core::result<const formats::source_format*> format_of_folder(const fs::path& folder) {
   return likest_format([&](const formats::source_format& f) { return f.in_folder(folder); });
 }
 
-/// Returns the format of a file or of the shards that an index lists. Refused: a file of no format, a Git LFS pointer,
-/// an index that read_weights_index() refuses.
+/// Returns the format of a file or of the shards that an index lists. Refused: a file that no format recognises, a Git
+/// LFS pointer, an index that read_weights_index() refuses.
 core::result<const formats::source_format*> format_of_file(const fs::path& file) {
   const auto of_start = [&](const formats::file_start& start) {
     return likest_format(
@@ -140,8 +140,9 @@ core::result<folder_contents> contents_of_named(const fs::path& root, const fs::
   return out;
 }
 
-/// Returns the numbered checkpoint folders in `root`, the newest first. They all begin with one of numbered_stems: the
-/// first one under which a checkpoint exists; `checkpoint-` and `checkpoint_` count even if no folder holds one.
+/// Returns the numbered checkpoint folders in `root`, the newest first. Their names begin with the first of
+/// numbered_stems under which a checkpoint exists; folders `checkpoint-N` and `checkpoint_N` are returned even if none
+/// of them holds a checkpoint.
 std::vector<found_checkpoint> numbered_checkpoints(const fs::path& root, int depth) {
   for (const auto stem : numbered_stems) {
     const auto all = numbered_in(root, stem);

@@ -31,18 +31,18 @@ struct folder_contents {
   std::vector<std::string> notes;
 };
 
-/// Finds the checkpoints at `path`. `tag` names a checkpoint of the folder; without one the file that names the newest
-/// decides (`latest`, `latest_universal`, `latest_checkpointed_iteration.txt`), or else the number in the folders'
-/// names. A folder that is itself a checkpoint with an optimizer's states is the result, as is a folder of weights with
-/// no checkpoints below it; for a folder that has only the folder `checkpoints` or `checkpoint`, the contents of that
-/// are the result. The newest of several counts as complete if it has the kinds of files that the one before it has.
-/// Returns an error (bad_input, io) if nothing there is a checkpoint; the message lists the files that would identify
-/// one, or names what the folder is instead (a PEFT adapter).
+/// Finds the checkpoints at `path`. `tag` names a checkpoint of the folder. Without a tag, the file that names the
+/// newest checkpoint decides (`latest`, `latest_universal`, `latest_checkpointed_iteration.txt`), or else the number in
+/// the folders' names. A folder that is itself a checkpoint with an optimizer's states is the result, as is a folder of
+/// weights with no checkpoints below it. If a folder has only the folder `checkpoints` or `checkpoint`, the contents of
+/// that folder are the result. The newest of several checkpoints counts as complete if it has the same kinds of files
+/// as the one before it. Returns an error (bad_input, io) if nothing at `path` is a checkpoint; the message lists the
+/// files that would identify one, or names what the folder is instead (a PEFT adapter).
 core::result<folder_contents> look_into(const std::filesystem::path& path,
                                         const std::optional<std::string>& tag = std::nullopt);
 
-/// Returns the checkpoint with its format, for which its path is looked into until the format is known. Returns the
-/// error of the checkpoint if it has a problem.
+/// Returns the checkpoint with its format. If the format is unknown, calls look_into() on the path, repeatedly if
+/// necessary, until the format is known. Returns the checkpoint's `problem` as an error if it has one.
 core::result<found_checkpoint> with_format(found_checkpoint c);
 
 /// Returns the format of the checkpoint that look_into() chooses.

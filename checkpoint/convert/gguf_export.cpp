@@ -129,7 +129,8 @@ core::result<plan> plan_of(const formats::tensor_source& from, const gguf_export
   std::ranges::sort(found, [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
   plan out;
   for (auto& [place, t] : found) {
-    // The type that the mixture gives a tensor whose rows divide into blocks of every size (256 is the largest).
+    // The type that the mixture of types assigns to a tensor whose rows divide into blocks of every size, of which 256
+    // is the largest.
     const auto ideal = formats::type_for(o.type, place, 256, t.tensor.extents.size(), m.blocks, m.tied);
     if (t.tensor.type != ideal) ++out.other_types[std::string(formats::name_of(t.tensor.type))];
     if (!out.tensors.empty() && out.tensors.back().tensor.name == t.tensor.name)
@@ -197,7 +198,7 @@ class row_reader {
     return reader_.read_as(type_, *t_.from, begin_bytes / element_bytes_, bytes / element_bytes_, out);
   }
 
-  /// Passes the rows of all heads' queries, then of all keys, then of all values; the model has them head by head.
+  /// Passes the rows of all heads' queries, then of all keys, then of all values; the source stores them head by head.
   core::result<void> apart(const take_rows& take) {
     const uint64_t heads = rows_ / (3 * t_.head_rows), bytes = t_.head_rows * row_bytes_;
     for (uint64_t part = 0; part < 3; ++part)

@@ -34,7 +34,7 @@ struct gguf_export_options {
   formats::gguf_model model;
   formats::gguf_metadata more;  ///< entries after the model's own keys: vocabulary, name, licence ...
   storage::progress_function progress{};
-  /// Weights whose blocks an earlier pass has made, with rows in the source's order; null if there are none.
+  /// Weights whose blocks an earlier pass has made, with rows in the source's order; null if no pass has made any.
   const prepared_weights* prepared = nullptr;
   /// True: blocks are decoded after quantising, and the report has the errors of the layers.
   bool measures_error = false;
@@ -45,7 +45,8 @@ struct gguf_export_report : compression_report {
   uint64_t bytes = 0;  ///< size of the written file in bytes
   uint64_t tensors = 0;
   uint64_t quantised_elements = 0, quantised_bytes = 0;  ///< elements and bytes of all block-quantised tensors
-  /// Number of tensors whose rows are not whole blocks of the wanted type, by the type that they got instead.
+  /// Number of tensors that are stored in another type because their rows do not divide into blocks of the wanted type,
+  /// by the name of the other type.
   std::map<std::string, uint64_t, std::less<>> other_types;
 };
 

@@ -125,8 +125,8 @@ std::optional<core::error> adapter_in(const fs::path& folder) {
                   base.empty() ? "its base model" : fmt::format("its base model, '{}',", base), formats::merge_by)};
 }
 
-/// Returns the member `text` of all formats in which it is not empty as a list whose last separator is `last`, such as
-/// "a, b or c".
+/// Joins the texts that the formats have in their member `text`, omitting empty ones, to a list whose last separator is
+/// `last`, such as "a, b or c".
 std::string listed_texts(std::string_view formats::source_format::*text, std::string_view last) {
   std::string out, behind;
   for (const auto* format : all_formats) {

@@ -55,7 +55,7 @@ core::result<formats::tensor_source> chosen_of_two(formats::tensor_source single
 /// the text of config.json, refuses weights that are undecoded codes, and removes wrappers' parts from names.
 core::result<formats::tensor_source> completed(formats::tensor_source s, const found_checkpoint& c,
                                                const formats::source_options& options);
-/// Returns the source with the tensors' names that the options' rules give.
+/// Returns the source with its tensors renamed by the rules in `options`.
 core::result<formats::tensor_source> named_by_rules(formats::tensor_source s, const fs::path& path,
                                                     const formats::source_options& options);
 
@@ -93,7 +93,7 @@ std::set<std::string> matrices_of(const formats::tensor_source& s, bool of_16_bi
   return out;
 }
 
-/// True if `s` has a matrix in more than 16 bits that `than` has only in 16 bits or not at all.
+/// True if some matrix has more than 16 bits in `s`, and in `than` has only 16 bits or is missing.
 bool is_more_exact(const formats::tensor_source& s, const formats::tensor_source& than) {
   const auto wide = matrices_of(s, false), known = matrices_of(than, false);
   return std::ranges::any_of(wide, [&](const std::string& name) { return !known.contains(name); });

@@ -1,4 +1,4 @@
-// Recognises a file that is one of several files of a model: a shard of its weights, or what one rank saved of it.
+// Recognises a file that is one of several files of a model: a shard of its weights, or the part that one rank saved.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace troupe::checkpoint {
 
-/// Returns, for a remark, that `file` has only a part of a model; nothing if its name is not that of a part, or if no
-/// other part is next to it.
+/// Returns a sentence which states that `file` has only a part of a model; nothing if its name is not that of a part,
+/// or if no other part is next to it.
 std::optional<std::string> part_of_model(const std::filesystem::path& file);
 
 }  // namespace troupe::checkpoint

@@ -31,8 +31,8 @@ struct prepared_weight {
   rounding_error lost;
 };
 
-/// Prepared weights, by the tensor's name in the source, and the importance by which a format that searches for scales
-/// weights the errors of their columns.
+/// Prepared weights, by the tensor's name in the source, and the importance of each column of a tensor. Formats that
+/// search for their scales weight the errors of a column by its importance.
 struct prepared_weights {
   std::map<std::string, prepared_weight, std::less<>> weights;
   std::map<std::string, std::vector<float>, std::less<>> importance;

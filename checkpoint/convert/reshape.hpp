@@ -51,11 +51,11 @@ struct reshape_report {
 };
 
 /// Writes the folder `root/<tag>`: mp_rank_XX_model_states.pt, for a pipeline also layer_NN-model_XX-model_states.pt,
-/// and the optimizer's shards. Then writes the tag into `root/latest`. The folder appears complete or not at all.
-/// A folder of tensor-parallel ranks records how their tensors are joined: Megatron's by `checkpoint_version`, all
-/// others by `universal_checkpoint_info`.
-/// Refused before a byte is written: what cannot be cut (see reshape_plan and cut_to_split), a tag that exists, too
-/// little space, and what write_deepspeed_folder() refuses.
+/// and the optimizer's shards. Then writes the tag into `root/latest`. The folder appears complete or not at all. A
+/// folder of tensor-parallel ranks records how their tensors are joined: Megatron's by `checkpoint_version`, all others
+/// by `universal_checkpoint_info`.
+/// Refused before a byte is written: tensors that cannot be cut (see reshape_plan and cut_to_split), a tag that exists,
+/// too little space, and the cases that write_deepspeed_folder() refuses.
 core::result<reshape_report> reshape(const formats::tensor_source& from, const std::filesystem::path& root,
                                      const reshape_options& options,
                                      storage::file_system& files = storage::real_files());

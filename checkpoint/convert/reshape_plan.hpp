@@ -47,8 +47,8 @@ core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, ui
 class reshape_plan {
  public:
   /// Makes the plan; `whole` must outlive it. `partition`: see stages_of(); `zeros`: see split_entry(). Refused:
-  /// tensors that the rules cannot cut, tensor-parallel ranks if no rule cuts anything, and what pipeline_map_of() and
-  /// stages_of() refuse.
+  /// tensors that the rules cannot cut, tensor-parallel ranks if no rule cuts anything, and the cases that
+  /// pipeline_map_of() and stages_of() refuse.
   static core::result<reshape_plan> create(const formats::tensor_source& whole, const formats::parallel_degrees& to,
                                            formats::rule_chooser rules, const std::vector<uint32_t>& partition,
                                            std::optional<uint32_t> zeros);

@@ -127,7 +127,8 @@ class block_form final : public stored_form {
     const std::array<std::byte, 64> nothing{};
     const auto g = kernels::grid_of(format_, nothing.data());
     scale = kernels::widen(kernels::narrow<kernels::f16>(scale));
-    // If the format's codes start at 0, the grid is shifted by half the range of codes: half of them are below zero.
+    // If the format's codes start at 0, the grid is shifted by half the range of codes, so that half of its values are
+    // negative.
     return affine_grid{scale, g.low < 0 ? 0 : -scale * static_cast<float>((g.high + 1) / 2), g.low, g.high};
   }
 

@@ -52,7 +52,8 @@ class stored_form {
   [[nodiscard]] virtual uint64_t group() const { return 0; }
   /// Returns the grid with which rounding to nearest stores the values of one group.
   [[nodiscard]] virtual core::result<affine_grid> fit(std::span<const float> group) const;
-  /// Returns the grid around zero with this scale, rounded as the format stores it; nothing if the format has none.
+  /// Returns the grid with offset 0 and this scale, rounded as the format stores it; nothing if the format has no such
+  /// grid.
   [[nodiscard]] virtual std::optional<affine_grid> grid_with(float /*scale*/) const { return std::nullopt; }
   /// Returns the bytes of the matrix. `grids` has the grid of each group, row after row; `q` has the whole number of
   /// each element on the grid of its group.

@@ -21,9 +21,9 @@ struct trained_grid {
   bool transposed = false;    ///< true: the source stores the matrix as (in, out)
 };
 
-/// Adds the tensor in the form `form` to `store`, with the errors from scales that the format rounds. Returns false
-/// and adds nothing if the format has no such grid, its groups do not divide the runs, or a run has no grid or needs
-/// wider codes.
+/// Adds the tensor in the form `form` to `store`, and records the errors that arise because the format rounds the
+/// scales. Returns false and adds nothing if the format has no such grid, its groups do not divide the runs, or a run
+/// has no grid or needs wider codes.
 core::result<bool> put_trained(weight_store& store, const formats::tensor_source& source, const std::string& tensor,
                                const trained_grid& grid, const stored_form& form);
 

@@ -97,7 +97,7 @@ core::result<weight_store> weight_store::open(const fs::path& folder, const std:
   return out;
 }
 
-// Reads the journal. Returns mismatch if there is none of this purpose, and bad_input if it is damaged.
+// Reads the journal. Returns mismatch if there is no journal for this purpose, and bad_input if it is damaged.
 core::result<void> weight_store::read_journal() {
   std::error_code e;
   const auto other = [] { return fail(error_kind::mismatch, "no journal of this purpose"); };

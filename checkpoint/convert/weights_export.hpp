@@ -29,8 +29,8 @@ struct weights_export_options {  ///< where and in which form weights are writte
   uint64_t max_shard_bytes = formats::default_shard_bytes;
   bool exclude_frozen = false;
   core::dtype type = core::dtype::f32;  ///< written type of trained parameters and floating-point buffers
-  /// Returns the name under which a tensor is written, or nothing, by which the tensor is left out. If no function is
-  /// set, all tensors are written under their names in the source.
+  /// Returns the name under which a tensor is written; nothing: the tensor is left out. If no function is set, all
+  /// tensors are written under their names in the source.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
   /// Notes about the origin of the weights, by name. Written only if the output is one file: into the metadata of a
   /// safetensors file, or each as an entry `extra/NAME` of a torch.save archive. Readers of both formats ignore them.

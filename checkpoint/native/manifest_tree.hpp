@@ -14,7 +14,7 @@ namespace troupe::checkpoint {
 /// bad_input, whose text names the value.
 core::result<manifest> read_manifest_tree(std::string_view text, bool knows_cuts);
 
-/// Checks the JSON of a host program: its nesting is limited, its keys and values are free.
+/// Checks the client state of a host program, which is JSON with arbitrary keys and values of limited nesting.
 core::result<void> check_client_state(const std::string& text);
 
 }  // namespace troupe::checkpoint

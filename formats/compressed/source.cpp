@@ -210,9 +210,10 @@ core::result<scale_blocks> blocks_of(const tensor_entry& codes, const tensor_ent
 }
 
 /// Returns the source with decoded values for each E4M3 matrix `M.weight` of `stored`, in the type of its scales. The
-/// scales are `M.weight_scale_inv` or `M.weight_scale`; despite the first name both are factors of the codes, for the
-/// whole weight, for each row or for each block. Scales and the ranges of activations are left out. Returns an error
-/// that names the tensor if scales are missing or of another type or shape, or codes are not a matrix.
+/// scales are `M.weight_scale_inv` or `M.weight_scale`. Despite the first name, a code is multiplied by its scale, of
+/// which there is one for the whole weight, for each row or for each block. Scales and the ranges of activations are
+/// left out. Returns an error that names the tensor if scales are missing or of another type or shape, or codes are not
+/// a matrix.
 core::result<tensor_source> read_fp8(stored_tensors stored, const scale_blocks& blocks) {
   auto& out = stored.source;
   const auto entry_of = [&](const std::string& name) { return find_tensor(out, name, tensor_kind::weight); };

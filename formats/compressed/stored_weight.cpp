@@ -213,7 +213,8 @@ void encode_zeros(const compressed_matrix& m, const zero_rows& which, std::span<
     for (size_t i = 0; i < scales.size(); ++i) out[i] = static_cast<std::byte>(scales[i].zero);
     return;
   }
-  // One row of words more than is written: the zero points of the last row may have bits beyond the words to write.
+  // The buffer has one row of words more than the output, because the zero points of the last row may have bits beyond
+  // the words to write.
   std::vector<uint64_t> words((which.words + 1) * groups);
   for (uint64_t r = 0; r < which.rows; ++r)
     for (uint64_t g = 0; g < groups; ++g) {

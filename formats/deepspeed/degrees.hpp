@@ -1,5 +1,5 @@
-// Computes which of the files that pipeline-, tensor- and data-parallel ranks wrote make a rank of smaller degrees.
-// Works on file numbers only; leaves the files to checkpoint_index.hpp.
+// Computes which files of a checkpoint belong to each rank if it is loaded at smaller pipeline-, tensor- and
+// data-parallel degrees than it was written at. Works on file numbers only; leaves the files to checkpoint_index.hpp.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ constexpr uint64_t file_number(const parallel_degrees& of, uint32_t pipeline, ui
 core::result<file_lists> reshape_2d(const parallel_degrees& from, const parallel_degrees& to);
 
 /// Returns the optimizer files of each new rank, at index file_number(); all data-parallel copies of one model file are
-/// neighbours. Refused: what reshape_2d() refuses, and files of a cell that cannot be divided over the new
+/// neighbours. Refused: the cases that reshape_2d() refuses, and files of a cell that cannot be divided over the new
 /// data-parallel ranks.
 core::result<file_lists> reshape_3d(const parallel_degrees& from, const parallel_degrees& to);
 

@@ -21,12 +21,13 @@ struct deepspeed_file {
 };
 
 struct deepspeed_files {
-  std::filesystem::path folder;           ///< folder that contains the files
-  std::vector<deepspeed_file> model;      ///< files `*_model_states.pt`, ascending by (mp, dp)
-  std::vector<deepspeed_file> optimizer;  ///< optimizer shards: files `*optim_states.pt`, with or without the prefix of
-                                          ///< fp16 or bf16, and with or without an underscore before `optim`
-  std::vector<deepspeed_file> layers;     ///< files `layer_*` of a pipeline, ascending by (layer, mp)
-  bool has_offloaded = false;             ///< true: the folder contains `offloaded_tensors`
+  std::filesystem::path folder;       ///< folder that contains the files
+  std::vector<deepspeed_file> model;  ///< files `*_model_states.pt`, ascending by (mp, dp)
+  /// optimizer shards: files `*optim_states.pt`, also with the prefix `bf16_` and without the underscore before
+  /// `optim`
+  std::vector<deepspeed_file> optimizer;
+  std::vector<deepspeed_file> layers;  ///< files `layer_*` of a pipeline, ascending by (layer, mp)
+  bool has_offloaded = false;          ///< true: the folder contains `offloaded_tensors`
 };
 
 /// True if the folder has a file of DeepSpeed's among its first `most` names.

@@ -17,7 +17,8 @@ using named_tensors = std::vector<std::pair<std::string, torch_tensor>>;
 
 struct deepspeed_lists {
   std::vector<unread_tensor> unread;  ///< tensors of the module in types that are not read
-  named_tensors module;  ///< tensors in the module's order; stage 3 leaves parameters empty, a pipeline all of them
+  /// tensors in the module's order; parameters are empty tensors at stage 3, all tensors are in a pipeline
+  named_tensors module;
   std::vector<std::string> buffers;
   bool has_groups = false;           ///< true: the file lists parameter groups; false at ZeRO stage 0
   std::vector<named_shapes> groups;  ///< `param_shapes` of each group, in the order of the flat data

@@ -1,5 +1,6 @@
-// Compares the step counters in a DeepSpeed checkpoint's files: of the optimizer, which every shard and every parameter
-// of a universal folder repeats, and of the model files. Files of different saves differ in them.
+// Compares the step counters in a DeepSpeed checkpoint's files: the optimizer's, which every shard and every parameter
+// of a universal folder repeats, and those of the model files. Different counters show that files of several saves were
+// mixed.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,12 @@ core::result<std::optional<uint64_t>> step_of_state(const torch_archive& file, p
 /// is not a count.
 core::result<std::optional<uint64_t>> step_in(const torch_archive& file, pickle_ref value);
 
-/// Comparison of the weights in model files with the optimizer's masters, which an engine keeps equal: a weight is its
-/// master, rounded. A folder without such weights (stage 3, layers of a pipeline) has nothing to compare.
+/// Comparison of the weights in model files with the optimizer's fp32 masters. In files of one save each weight equals
+/// its master, rounded to the weight's type. A folder without weights (stage 3, layers of a pipeline) has nothing to
+/// compare.
 struct weight_comparison {
   bool has_weights = false;  ///< true: at least one weight was compared
-  std::string differing;     ///< name of the first weight that is not its master, rounded; empty: all are
+  std::string differing;     ///< name of the first weight that differs from its rounded master; empty: none does
 };
 
 /// The optimizer's counters of one checkpoint, which must all be equal: DeepSpeed updates all parameters together.
@@ -35,12 +37,13 @@ class optimizer_steps {
   core::result<void> add(const std::string& where, uint64_t steps);
 
   [[nodiscard]] bool has_counter() const { return steps_.has_value(); }
-  /// True if the optimizer counts another number of updates than the model file, from which `run` was read.
+  /// True if the optimizer has counted another number of updates than the model file from which `run` was read.
   [[nodiscard]] bool differs_from(const source_run& run) const;
 
-  /// Refuses a model file of another save than the optimizer's: the counters differ, and a weight in the model file is
-  /// not its master, rounded. If no weights can be compared, only an optimizer that counts one update more is accepted,
-  /// unless the folder's name, DeepSpeed's default tag, states another step than `run`, which the file `model` gave.
+  /// Refuses `model`, the file from which `run` was read, if it belongs to another save than the optimizer's states:
+  /// its counter differs from the optimizer's, and some weight differs from its rounded master. If there are no weights
+  /// to compare, differing counters are accepted only if the optimizer counts one update more and the folder's name,
+  /// unless it is not DeepSpeed's default tag, states the step of `run`.
   [[nodiscard]] core::result<void> check_model(const std::filesystem::path& model, const source_run& run,
                                                const weight_comparison& weights) const;
 
@@ -55,7 +58,7 @@ class optimizer_steps {
   std::string first_;  ///< name of the file whose counter was added first, for errors
 };
 
-/// Compares `global_steps` of a further model file with `run`, which another model file gave. Refused: another number.
+/// Refuses a model file whose `global_steps` differ from those in `run`, which was read from another model file.
 core::result<void> check_steps_of_model(const torch_archive& file, const source_run& run);
 
 }  // namespace troupe::formats

@@ -89,7 +89,7 @@ core::result<tensor_source> read_deepspeed_source(const fs::path& folder) {
       ranks.size() == 1 ? core::result<tensor_source>(std::move(ranks.front())) : joined(std::move(ranks), first);
   if (!out) return out;
   const auto is_moment = [](const tensor_entry& t) { return t.kind == tensor_kind::moment; };
-  // Step 0 with moments and without a counter: the writer did not know the number.
+  // If a folder has moments but no counter and states step 0, its writer did not know the number of steps.
   if (out->run.steps == 0U && !steps.has_counter() && std::ranges::any_of(out->tensors, is_moment)) {
     out->run.steps.reset();
     out->run.applied_updates.reset();

@@ -26,7 +26,7 @@ struct published_patterns {
 /// Writes `folder`, and `latest_universal` in its parent. Ignores stage, ranks and tag of `options`; the order of
 /// parameters may be unknown. Writes both kinds of model files and both forms of the optimizer's state, so that stages
 /// 1, 2 and 3 load it. Frozen parameters and buffers are only in the model files, from which DeepSpeed does not load
-/// them. Refused: what write_deepspeed_folder() refuses, and names that cannot name a folder.
+/// them. Refused: the cases that write_deepspeed_folder() refuses, and names that cannot name a folder.
 core::result<deepspeed_report> write_universal_folder(const tensor_source& from, const std::filesystem::path& folder,
                                                       const deepspeed_write_options& options,
                                                       const published_patterns& patterns = {},

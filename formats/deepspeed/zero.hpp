@@ -18,7 +18,7 @@ class zero_shards {
 
   /// Adds the shard of the next data-parallel rank, which is file number `number`, and its step counters to `steps`.
   /// Refused: a file that is not a shard, another stage than the first shard's, another number of partitions than
-  /// ranks, what `steps` refuses.
+  /// ranks, counters that `steps` refuses.
   core::result<void> add(const torch_archive& file, uint32_t number, optimizer_steps& steps);
 
   /// Adds master and moments of each parameter to `out`. Refused if the shapes do not fill the flat groups.
@@ -34,10 +34,11 @@ class zero_shards {
 
   size_t ranks_, seen_ = 0;
   int64_t stage_ = 0;
-  /// Flat data. Stages 1 and 2: by group, the ranks one after the other. Stage 3: by rank, the sub-groups one after the
-  /// other.
+  /// Flat data of the shards. Stages 1 and 2: one element for each group, with the data of all ranks end to end. Stage
+  /// 3: one element for each rank, with the data of its sub-groups end to end.
   std::vector<flat_states> flat_;
-  std::vector<std::vector<uint64_t>> gaps_;  ///< by group: padding elements after each parameter (newer DeepSpeed)
+  /// [group]: number of padding elements after each parameter (newer DeepSpeed)
+  std::vector<std::vector<uint64_t>> gaps_;
 };
 
 }  // namespace troupe::formats

@@ -62,7 +62,7 @@ double shortest(double fp32) {
   return core::number_of<double>(fmt::format("{}", static_cast<float>(fp32))).value_or(fp32);
 }
 
-/// Returns a number that a product of fp32 numbers has made, without the last digits if these are only its rounding:
+/// Returns a number that was computed as a product of fp32 numbers, without last digits that are only rounding errors:
 /// 1.3, not 1.30000007.
 double without_rounding(double x) {
   constexpr double rounding = 3e-7;
@@ -90,7 +90,7 @@ json keys_of(const families::family& f, const gguf_model& m) {
   add(k.head_width.name, m.head_width);
   add(k.positions.name, m.positions);
   add(k.vocabulary.name, m.vocabulary);
-  // Without the key transformers takes the family's token, and fails where the vocabulary does not have it.
+  // Without the key, transformers uses the family's padding token, and fails if the vocabulary lacks that token.
   if (k.padding.usual && *k.padding.usual >= m.vocabulary) add(k.padding.name, nullptr);
   add(k.activation, f.gguf.activation);
   add(k.norm_epsilon.name, m.norm_epsilon);
@@ -106,7 +106,7 @@ json keys_of(const families::family& f, const gguf_model& m) {
   add(k.mlp_bias.name, m.mlp_bias);
   for (const auto& number : f.gguf.numbers)
     for (const auto& [key, value] : m.numbers)
-      if (key == number.theirs)  // 0 means none where the number may be absent
+      if (key == number.theirs)  // if the family's number may be absent, 0 means that it is
         add((k.*number.ours).name, value == 0 && number.absent >= 0 ? json(nullptr) : json(value));
   return out;
 }

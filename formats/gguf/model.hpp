@@ -25,18 +25,19 @@ struct gguf_model {
   std::string rope_scaling = {};
   double rope_factor = 1, rope_attention_factor = 1;
   uint32_t rope_original_positions = 0;
-  /// Divisors of the rotary frequencies, one for each pair of a head's elements: the tensor rope_freqs.weight; empty:
-  /// none. Those of longrope, for sequences up to the original positions and for longer ones: the tensors
-  /// rope_factors_short.weight and rope_factors_long.weight. model_of() leaves them empty, since it reads no elements;
-  /// read_rope_divisors() reads them.
+  /// Divisors of the rotary frequencies, one for each pair of a head's elements; empty: none. rope_divisors is the
+  /// tensor rope_freqs.weight. The other two are longrope's, for sequences up to the original positions and for longer
+  /// ones: the tensors rope_factors_short.weight and rope_factors_long.weight. model_of() reads no elements and leaves
+  /// all three empty; read_rope_divisors() fills them.
   std::vector<float> rope_divisors = {}, rope_short_divisors = {}, rope_long_divisors = {};
-  std::vector<std::string> rope_tensors = {};  ///< names of such tensors in a file that was read
+  std::vector<std::string> rope_tensors = {};  ///< names of the tensors of divisors in a file that was read
   bool tied = false;                           ///< true: the head uses the embedding's weights
   bool attention_bias = false, mlp_bias = false;
   std::optional<bool> parallel_residual = {};  ///< attention and MLP read the same residual path; nothing: not stored
   uint32_t rotary_width = 0;                   ///< number of a head's elements that are rotated; 0: all
-  uint32_t window = 0;  ///< window of attention of the family's layers with one, if its files store it; 0: none
-  /// Numbers of the family that its files store (families::gguf_row::numbers): metadata key and value.
+  /// attention window of those layers of the family that have one, if the file states it; 0: no window
+  uint32_t window = 0;
+  /// Numbers of the family that its files store (families::gguf_row::numbers), as pairs of metadata key and value.
   std::vector<std::pair<std::string, double>> numbers = {};
 };
 

@@ -1,5 +1,5 @@
-// Finds the numbers of Llama 3's rotary positions in the divisors of the frequencies, which GGUF files store instead of
-// them (rope_freqs.weight).
+// Computes the parameters of Llama 3's scaling of rotary positions from the divisors of the frequencies, because GGUF
+// files store only the divisors (rope_freqs.weight).
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ class info_reader {
     if (tree_.kind(info_) != pickle_kind::dict) return bad("", "a dict");
     TROUPE_TRY(version());
     TROUPE_TRY(size("original_vocab_size", out_.original_vocabulary));
-    int64_t padded_rows = 0;  // checked alone: a slice's own shape says how many rows it has
+    int64_t padded_rows = 0;  // only checked: readers take the number of rows from a slice's shape
     TROUPE_TRY(size("padded_vocab_size", padded_rows));
     TROUPE_TRY(lists());
     TROUPE_TRY(sub_parameters());
@@ -127,7 +127,8 @@ class info_reader {
   }
 
   core::result<void> lists() {
-    std::vector<std::string> copied_over_stages;  // checked alone: every stage's copy of a parameter is merged alike
+    // only checked: copies of a parameter in several stages are merged alike
+    std::vector<std::string> copied_over_stages;
     const std::pair<std::string_view, std::vector<std::string>*> all[] = {
         {"vocabulary_parameter_patterns", &out_.vocabulary},
         {"pipeline_replicated_parameter_patterns", &copied_over_stages},

@@ -52,8 +52,8 @@ inline constexpr std::string_view head_name = "lm_head.weight";
 /// value in config.json ("gpt2", "llama"); the names of models of any other type are returned unchanged.
 std::string hugging_face_name(std::string_view model_type, std::string_view name);
 
-/// Returns the tied names that Hugging Face's class has in addition to `names`: the head's, if `names` has an embedding
-/// and no head, and that of a bias of the head.
+/// Returns the tied names that Hugging Face's class has in addition to `names`: the name of the head, if `names` has an
+/// embedding and no head, and the second name of the head's bias.
 std::vector<tied_name> hugging_face_tied(std::string_view model_type, std::span<const std::string> names);
 
 }  // namespace troupe::formats

@@ -39,8 +39,9 @@ class name_rules {
  private:
   struct layer_rule {
     uint32_t first = 0, last = 0;
-    std::string before, after;         ///< text of the prefix before and after the layer's number
-    std::optional<int64_t> and_layer;  ///< number in the prefix minus the layer's number; none: it has no number
+    std::string before, after;  ///< text of the prefix before and after the layer's number
+    /// number in the prefix minus the layer's number; none: the prefix has no number
+    std::optional<int64_t> and_layer;
   };
   struct name_rule {
     name_pattern pattern;

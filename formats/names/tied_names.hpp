@@ -1,6 +1,6 @@
-// Decides which names of a tensor stay if a checkpoint has several for it: those of modules that share a weight or of
-// averaged weights, and the head's if its model ties the head to the embedding, as transformers 5 does. Owns the
-// comparison of the head's values with the embedding's; the caller adapts the model.
+// Decides which name a tensor keeps if a checkpoint has several names for it: because modules share a weight, because
+// the file also has an averaged model, or because the model ties its head to the embedding, as transformers 5 does.
+// Owns the comparison of the head's values with the embedding's; the caller adapts the model.
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
-// Names of tensors that wrappers of modules make. Removes the parts that torch.compile, FSDP, activation checkpointing
-// and DDP add; recognises PEFT's names, an adapter's or those of a model with an adapter next to its weights, whose
-// tensors are no whole model, and owns the sentences about them. Leaves Hugging Face's own prefixes to name_map.hpp,
-// and folders that hold only an adapter to checkpoint/convert.
+// Recognises tensor names that wrappers of modules have changed. Removes the parts that torch.compile, FSDP, activation
+// checkpointing and DDP add. Recognises PEFT's names, whose tensors are only an adapter or a model with an adapter
+// beside its weights, and owns the sentences that refuse them. Leaves Hugging Face's own prefixes to name_map.hpp, and
+// folders that hold only an adapter to checkpoint/convert.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@ namespace troupe::formats {
 std::string without_wrappers(std::string_view name);
 
 /// Returns the source with without_wrappers() applied to all names, unless two names would become equal, and with
-/// remarks about the removed parts and about names of PEFT's.
+/// remarks about the removed parts and about PEFT's names.
 core::result<tensor_source> unwrapped(tensor_source s);
 
 /// True for `base_model.model.x`, `x.base_layer.weight`, `x.lora_A.weight` and similar names, with or without the parts

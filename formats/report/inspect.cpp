@@ -26,7 +26,8 @@ std::string cut_text(const core::parameter_cut& cut) {
   return cut.cuts() ? fmt::format(" of shares along dimension {} of {}", cut.dimension, core::widths_text(cut)) : "";
 }
 
-/// Returns the name of the stored form of the tensor's elements, such as `q4_0`; null if they are stored as their type.
+/// Returns the name of the stored form of the tensor's elements, such as `q4_0`; null if they are stored in the
+/// tensor's own type.
 const std::string* stored_as(const tensor_source& s, const tensor_entry& t) {
   const auto at = s.stored_as.find(t.name);
   return at == s.stored_as.end() ? nullptr : &at->second;
@@ -119,7 +120,8 @@ std::optional<uint32_t> writer_of(const tensor_source& s, uint32_t file) {
   return shard_number_of(s.files[file].path.filename().string());
 }
 
-/// Returns where the file is or that it is virtual, for the list of files; empty for a plain file of this machine.
+/// Returns a remark for the list of files: the machine whose disk has the file, or that the file is virtual; empty for
+/// a plain file of this machine.
 std::string how_there(const source_file& f) {
   if (!f.host.empty()) return " on the disk of " + f.host;
   return f.view != nullptr ? " as numbers" : "";

@@ -89,11 +89,12 @@ bool is_weights_file_name(std::string_view file);
 /// another name, or pytorch_model.bin. Readers of the folder would otherwise find two models.
 core::result<void> check_no_other_weights(const std::filesystem::path& folder);
 
-/// Makes `folder` if it is missing, and returns whether it was. Refuses what check_no_other_weights() refuses.
+/// Creates `folder` if it is missing, and returns true if it was created. Errors include those of
+/// check_no_other_weights().
 core::result<bool> make_weights_folder(const std::filesystem::path& folder);
 
-/// Completes a folder of weights whose `files`, those of `list`, are written and synced under their working names:
-/// writes an index if there are several, removes the files of an earlier export, then renames all.
+/// Completes a folder of weights. `files` are the files of `list`, written and synced under their working names. Writes
+/// an index if there are several, removes the files of an earlier export, then renames all.
 core::result<void> commit_weights(const std::filesystem::path& folder, std::vector<storage::atomic_file> files,
                                   const folder_files& list);
 

@@ -30,8 +30,9 @@ struct file_start {
 /// One format of checkpoints that open_source() opens.
 struct source_format {
   std::string_view described;  ///< format of one checkpoint, for messages: "a Troupe checkpoint"
-  /// Text for the error message about a folder of no format, which names the file that the folder would need to be of
-  /// this format: "no .metadata (NAME)". Empty: the format has no folders, or another format's text names the file.
+  /// Text for the error message about a folder that no format recognises, which names the file that the folder would
+  /// need to be of this format: "no .metadata (NAME)". Empty: the format has no folders, or another format's text names
+  /// the file.
   std::string_view lacks{};
   std::string_view file_kind{};  ///< one file of the format, for messages: "a GGUF file"; empty: there are none
 

@@ -22,8 +22,9 @@ enum class wanted_of_folder : uint8_t {
 struct source_options {
   /// name of the checkpoint to open, if the folder has several; none: the newest, as look_into() finds it
   std::optional<std::string> tag{};
-  /// If the newest checkpoint of a folder cannot be opened, opens the newest before it that can be. In a checkpoint
-  /// of Troupe all digests must then match, and in zip archives all CRC-32, for which all of their bytes are read.
+  /// If the newest checkpoint of a folder cannot be opened, opens the newest older one that can be opened. In a
+  /// checkpoint of Troupe all digests must then match, and in zip archives all CRC-32, for which all of their bytes are
+  /// read.
   bool fallback_to_previous{false};
   /// rules of name_rules.hpp by which tensors are renamed; empty: no tensor is renamed
   core::name_lines map{};

@@ -13,7 +13,7 @@
 namespace troupe::formats {
 namespace {
 
-/// Ratio of all to needed elements of a range from which several reads cost less than one long read.
+/// Ratio of a range's elements to the needed elements from which on several reads are cheaper than one long read.
 constexpr uint64_t max_gap = 16;
 /// Largest range in bytes that is always read at once, however few of its elements are needed.
 constexpr uint64_t page_bytes = 4096;

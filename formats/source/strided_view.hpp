@@ -1,6 +1,6 @@
 // Presents torch.save tensors whose elements are not stored in row-major order, such as a transposed matrix, as virtual
-// files with the elements in this order. Owns when a tensor becomes such a file and how its elements are
-// gathered, in blocks. A tensor with few runs of elements stays a list of pieces, see pieces.hpp.
+// files with the elements in this order. Owns the condition under which a tensor becomes a virtual file, and the
+// gathering of its elements in blocks. A tensor with few runs of elements stays a list of pieces, see pieces.hpp.
 #pragma once
 
 #include <array>

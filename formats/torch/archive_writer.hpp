@@ -19,7 +19,7 @@
 
 namespace troupe::formats {
 
-/// One storage of a torch.save file: the memory of which tensors of the file are views.
+/// One storage of a torch.save file; the file's tensors are views of storages.
 struct torch_storage {
   core::dtype type = core::dtype::f32;
   uint64_t numel = 0;

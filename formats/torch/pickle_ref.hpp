@@ -1,4 +1,4 @@
-// Defines the number by which the values of a pickle are named, for headers that pass such numbers on.
+// Defines the number that identifies a value of a pickle, for headers that need nothing else of pickle_tree.
 #pragma once
 
 #include <cstdint>

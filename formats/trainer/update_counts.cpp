@@ -17,7 +17,7 @@ core::result<uint64_t> steps_from(double number) {
 }
 
 core::result<uint64_t> steps_from(int64_t number) {
-  // Not converted to a double, which would round 2^53 + 1 into the range.
+  // The comparison is between integers: a conversion to double would round 2^53 + 1 into the range.
   if (number >= 0 && static_cast<uint64_t>(number) <= max_exact_steps) return static_cast<uint64_t>(number);
   return core::fail(core::error_kind::bad_input, fmt::format("a number of steps was wanted, got {}", number));
 }

@@ -15,7 +15,8 @@ namespace troupe::formats {
 struct torch_contents {
   /// Name and value of each tensor, in the file's order; the later value of a repeated key counts.
   std::vector<std::pair<std::string, pickle_ref>> tensors;
-  /// Key of the model's dictionary, for messages, if only its tensors tell that it is the model's; else empty.
+  /// Key of the model's dictionary, for messages, if it is the only dictionary of tensors and its key is none of the
+  /// usual ones; else empty.
   std::string dictionary;
   std::vector<std::string> left_out;  ///< names of the file's other contents with tensors, for messages
 };

@@ -17,7 +17,7 @@ class torch_file {
  public:
   explicit torch_file(source_reader& reader) : reader_(reader) {}
 
-  struct stretch {  ///< `count` consecutive elements of `tensor` from element `first` on; if it is null, zeros
+  struct stretch {  ///< `count` consecutive elements of `tensor` from element `first` on; zeros if `tensor` is null
     const tensor_entry* tensor = nullptr;
     uint64_t first = 0, count = 0;
   };

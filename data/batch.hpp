@@ -53,8 +53,9 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   /// For an encoder: the token that each input position has to find, core::no_target where it has none; rows x
   /// (columns - 1), row-major. Empty: each position's target is the next token.
   std::vector<int64_t> targets{};
-  /// Factor of the mean loss over all positions, with which the mean over the micro-batches of a step, or of an
-  /// evaluation by their targets, is the mean over the targets.
+  /// Factor by which the mean loss over the batch's positions is multiplied. In training, the mean over the
+  /// micro-batches of a step is then the mean over all targets of the step; in an evaluation, a batch's loss is the
+  /// mean over its own targets.
   double loss_factor = 1;
   /// For training batches: the input positions grouped by token, and, if document_start is not empty, by their distance
   /// from the start of their document. The gradients of embeddings are summed in these orders.

@@ -74,7 +74,8 @@ class corpus {
   /// Returns how many targets masking() chooses in the training samples at `positions`. Remembers the latest answer,
   /// because all micro-batches of a step ask for the same samples. Requires masking(). Errors: those of reading.
   [[nodiscard]] core::result<uint64_t> training_targets(const std::vector<uint64_t>& positions) const;
-  /// Returns the same number for `count` windows of the held-out parts from window `first` on.
+  /// Returns how many targets masking() chooses in `count` windows of the held-out parts, from window `first` on.
+  /// Requires masking(). Errors: those of reading.
   [[nodiscard]] core::result<uint64_t> validation_targets(uint64_t first, uint64_t count) const;
   /// True if every source has one token for each byte of text: a loss per token is then a loss per byte.
   [[nodiscard]] bool tokens_are_bytes() const;

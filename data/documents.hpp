@@ -18,9 +18,10 @@
 
 namespace troupe::data {
 
-/// A text of more than this size is encoded in pieces. The tokenizer sees this much of what is left of the text and
-/// encodes the words in it that do not depend on further text; the rest belongs to the next piece. If there is no such
-/// word it sees twice as much, and so on. For a tokenizer with cut_signs(), first_piece_before() finds the pieces.
+/// Size in bytes of a text above which the text is encoded in pieces. The tokenizer sees this many of the remaining
+/// bytes and encodes those words that do not depend on further text; the rest belongs to the next piece. If there is no
+/// such word, the tokenizer sees twice as many bytes, and so on. For a tokenizer with cut_signs(), first_piece_before()
+/// finds the pieces.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
 /// Largest size of a piece, and of a word of a long text.
 inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;
@@ -32,17 +33,17 @@ using may_cut_at = std::function<bool(size_t at)>;
 
 /// Returns the length of the first piece for a tokenizer whose cut_signs() are `signs`. After at least piece_bytes, the
 /// next piece begins with a sign that follows no white space, if `may_end` is true for the character before the sign
-/// and `may_cut` for the position; without such a sign the piece is the whole text. nullopt: no sign of this kind, and
-/// the text is longer than longest_piece_bytes.
+/// and `may_cut` for the position; without such a sign the piece is the whole text. Returns nullopt if there is no such
+/// sign and the text is longer than longest_piece_bytes.
 std::optional<size_t> first_piece_before(std::string_view text, std::string_view signs,
                                          const std::function<bool(std::string_view character)>& may_end = {},
                                          const may_cut_at& may_cut = {});
 
 /// Appends to `out` the tokens of the next piece of `document`, which begins at byte `at`, and returns the piece's
 /// length; `has_tokens` is true if an earlier piece of the document has tokens. `first_bytes` is the number of bytes
-/// that the tokenizer sees first; no value of it changes the tokens of a document. 0: longest_piece_bytes of the text
-/// are one word, or have no sign before which the text may be cut. Refused: a text that is not UTF-8, unless its bytes
-/// are tokens.
+/// that the tokenizer sees first; no value of it changes the tokens of a document. Returns 0 if the next
+/// longest_piece_bytes of the text are one word, or have no sign before which the text may be cut. Refused: a text that
+/// is not UTF-8, unless its bytes are tokens.
 core::result<uint64_t> encode_piece(tokenizer& by, text_window& document, uint64_t at, bool has_tokens,
                                     uint64_t first_bytes, std::vector<uint32_t>& out);
 

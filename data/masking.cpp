@@ -18,7 +18,7 @@ constexpr uint64_t masks_stream = 0x6D61736B696E6700ULL, kind_stream = 0x6B696E6
 /// Returns a number in [0, 1) from 64 random bits.
 double uniform(uint64_t bits) { return static_cast<double>(bits >> 11) / two_to_53; }
 
-/// Returns the first random number of a sample; that of position i is the hash of the sum with i.
+/// Returns the first random number of a sample. The random number of position i is the hash of this number plus i.
 uint64_t first_number_of(uint64_t seed, data_part part, uint64_t sample) {
   return core::mix64(core::mix64(seed ^ (masks_stream + static_cast<uint64_t>(part))) ^ core::mix64(sample));
 }

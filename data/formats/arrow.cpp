@@ -127,8 +127,8 @@ class arrow_reader {
     const auto schema = root.table(1);
     if (bytes.broken || !schema.exists()) return no_arrow("neither its first message nor its footer is a schema");
     TROUPE_TRY(take(schema_header, schema, root.number<int16_t>(0, 0)));
-    for (const unsigned field : {2U, 3U}) {  // fields of the footer: 2 lists dictionaries, 3 batches, which refer to
-                                             // them
+    // Field 2 of the footer lists dictionaries, field 3 lists batches, which refer to dictionaries.
+    for (const unsigned field : {2U, 3U}) {
       const auto blocks = root.vector(field, block_bytes);
       for (uint64_t i = 0; i < blocks.size(); i += block_bytes) {
         int64_t offset = 0;

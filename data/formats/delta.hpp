@@ -1,6 +1,6 @@
-// Reads Parquet's delta encodings of texts: lengths as packed differences, then the bytes of all texts; or first the
-// number of bytes that repeat the previous text. Source: parquet-format's Encodings.md (DELTA_BINARY_PACKED,
-// DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY).
+// Reads Parquet's delta encodings of texts. DELTA_LENGTH_BYTE_ARRAY stores lengths as packed differences, then the
+// bytes of all texts; DELTA_BYTE_ARRAY stores, before these, how many bytes each text shares with the previous one.
+// Source: parquet-format's Encodings.md (DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY).
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // Chooses the files of a folder that are trained on, by their names, the lists beside them and the folder's card. Each
-// rule has a source of its own.
+// rule is implemented in a source file of its own.
 #pragma once
 
 #include <cstdint>

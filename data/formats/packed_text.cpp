@@ -28,7 +28,7 @@ constexpr const char* wide_as_utf8 = "convert it to UTF-8, for example by `iconv
 struct signature {
   std::string_view begins;  ///< bytes with which a file of this format begins
   size_t at = 0;            ///< offset in bytes from the file's beginning at which the bytes `also` are expected
-  /// Bytes that such a file has at offset `at`, and bytes with which it ends; empty: not compared.
+  /// Bytes that a file of this format has at offset `at`, and bytes with which it ends; empty: not compared.
   std::string_view also{}, ends{};
   const char *what = nullptr, *mend = nullptr;
 };

@@ -120,7 +120,7 @@ class choosing {
     return {};
   }
 
-  /// Keeps the training files of the configuration that the data set's card has alone or as its default.
+  /// Keeps the training files of the only configuration of the data set's card, or of its default one.
   core::result<void> keep_configured(const std::vector<card_configuration>& all) {
     TROUPE_ASSIGN(const auto* const chosen, configuration_of(all));
     const std::string prefix = chosen->folder.empty() ? "" : chosen->folder + "/";

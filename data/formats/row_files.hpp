@@ -1,5 +1,5 @@
 // The readers of files that hold rows: Arrow, Parquet, MosaicML's shards, tars. Each passes the texts of one column or
-// key to a callback, and has a source of its own.
+// key to a callback, and is implemented in a source file of its own.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ core::result<void> read_arrow(const core::source_file& file, const std::string& 
 /// pages.
 core::result<void> read_parquet(const core::source_file& file, const std::string& key, const row_visit& visit);
 
-/// Largest number of bytes of a shard's description of its columns, and (the next constant) of one sample.
+/// Largest number of bytes of the description of the columns in a MosaicML shard, and of one sample.
 inline constexpr uint64_t max_mds_description_bytes = uint64_t{1} << 20;
 inline constexpr uint64_t max_mds_sample_bytes = uint64_t{64} << 20;
 

@@ -14,8 +14,8 @@ namespace troupe::data {
 /// True for kinds that read_rows() reads.
 bool has_rows(source_kind kind);
 
-/// Number of bytes that each row counts at least towards the limit of text, even without text: the memory for the start
-/// of its document.
+/// Smallest number of bytes by which a row, even without text, counts towards the limit of text: the memory for the
+/// start of its document.
 inline constexpr uint64_t least_row_bytes = 8;
 
 /// Passes the text under `key` of each row to `visit`, and subtracts its bytes from `bytes_left`. Refused (limit): more

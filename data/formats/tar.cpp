@@ -97,7 +97,7 @@ class tar_reader {
     return out;
   }
 
-  /// Refuses data other than zeros after the blocks of zeros that end a tar, as tars have that were joined.
+  /// Refuses data other than zeros after the blocks of zeros that end a tar; concatenated tars have such data.
   core::result<void> only_zeros_follow() {
     for (uint64_t blocks = 1; at_ < file_.size(); ++blocks) {
       if (blocks % rows_between_calls == 0) TROUPE_TRY(visit_(std::nullopt, at_));

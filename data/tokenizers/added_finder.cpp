@@ -12,7 +12,7 @@ bool is_of(const character_set& set, std::string_view text, size_t at) {
   return core::utf8_character(text.substr(at)) > 0 && set.has(core::utf8_code(text.substr(at)));
 }
 
-/// Returns where the blanks that end before byte `at` begin, not below `least`.
+/// Returns the byte at which the blanks begin that end before byte `at`; at least `least`.
 size_t blanks_before(std::string_view text, size_t at, size_t least) {
   while (at > least && is_of(white_space(), text, core::utf8_begin_before(text, at)))
     at = core::utf8_begin_before(text, at);
@@ -62,7 +62,7 @@ std::vector<added_finder::place> added_finder::find(std::string_view text, bool 
   std::vector<place> out;
   known = text.size();
   if (words_.empty()) return out;
-  // A word that begins before `known`, and the character after it, lie in the text.
+  // A word that begins before `known` ends within `text`, and so does the character after it.
   constexpr size_t longest_character = 4;
   if (!is_end) known -= std::min(known, longest_ + longest_character - 1);
   size_t taken = 0;
@@ -80,7 +80,7 @@ std::vector<added_finder::place> added_finder::find(std::string_view text, bool 
       continue;
     }
     size_t begin = word->takes_left ? blanks_before(text, at, taken) : at;
-    // A word that begins with a blank is found in the blanks that the word before it has taken, too.
+    // A word that begins with a blank may begin in the blanks that the previous word has taken.
     if (begin < taken) out.back().end = taken = begin = std::max(begin, out.back().begin);
     const size_t last = std::max(begin, word->takes_right ? blanks_after(text, end) : end);
     if (!is_end && last == text.size()) {  // more blanks may follow
@@ -92,7 +92,7 @@ std::vector<added_finder::place> added_finder::find(std::string_view text, bool 
     at = end;
   }
   if (is_end) return out;
-  if (known < taken && begins_with_blank_) {  // a word may begin in the blanks that the last one has taken
+  if (known < taken && begins_with_blank_) {  // a word may begin in the blanks that the previous word has taken
     known = out.back().begin;
     out.pop_back();
     taken = out.empty() ? 0 : out.back().end;

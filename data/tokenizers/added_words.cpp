@@ -9,7 +9,8 @@
 namespace troupe::data {
 namespace {
 
-/// Returns the first of `words`, which are the longest first, with which `text` begins; null if there is none.
+/// Returns the first of `words`, which are ordered by descending length, with which `text` begins; null if there is
+/// none.
 const added_word* longest_at_begin(std::string_view text, std::span<const added_word> words) {
   const auto found = std::ranges::find_if(words, [&](const auto& w) { return text.starts_with(w.text); });
   return found == words.end() ? nullptr : &*found;
@@ -33,7 +34,7 @@ std::optional<added_words::place> added_words::next(std::string_view text, size_
     if (const auto* word = longest_at_begin(text.substr(at), verbatim())) return place{at, word};
     const auto* word = longest_at_begin(text.substr(at), normalized());
     if (word == nullptr) continue;
-    // A normalized word must end before the next word that is not normalized, which takes its bytes first.
+    // A word that is not normalized takes its bytes first, so a normalized word must end before it.
     size_t end = at + 1;
     while (end < at + word->text.size() && longest_at_begin(text.substr(end), verbatim()) == nullptr) ++end;
     word = longest_at_begin(text.substr(at, end - at), normalized());
@@ -43,7 +44,8 @@ std::optional<added_words::place> added_words::next(std::string_view text, size_
 }
 
 size_t added_words::seen_bytes() const {
-  // The words of each kind are the longest first. A normalized word ends before one that is not.
+  // A normalized word is decided by its own bytes and by those of a word that is not normalized and begins within it.
+  // The first word of each kind is the longest one.
   const auto longest = [](std::span<const added_word> words) { return words.empty() ? 0 : words.front().text.size(); };
   return longest(verbatim()) + longest(normalized());
 }

@@ -36,20 +36,21 @@ class added_words {
   [[nodiscard]] bool is_empty() const { return words_.empty(); }
   [[nodiscard]] const std::vector<added_word>& words() const { return words_; }
   /// Returns the added words, their token numbers and marks as a text, from which digests are computed; empty without
-  /// words. Words that are found first have a mark in it if others are found after them.
+  /// words. Words that are not normalized are marked in it if the list also has normalized words.
   [[nodiscard]] std::string as_text() const;
 
  private:
   [[nodiscard]] std::span<const added_word> verbatim() const { return std::span(words_).first(verbatim_); }
   [[nodiscard]] std::span<const added_word> normalized() const { return std::span(words_).subspan(verbatim_); }
 
-  std::vector<added_word> words_;  ///< those that are not normalized, then the normalized ones, each the longest first
-  size_t verbatim_ = 0;            ///< number of words that are not normalized
+  /// words that are not normalized, then the normalized ones; each kind with the longest first
+  std::vector<added_word> words_;
+  size_t verbatim_ = 0;  ///< number of words that are not normalized
   std::array<bool, 256> begins_{};
 };
 
-/// Refuses a folder whose texts are composed before its normalized words are found, if it has such words: they are
-/// found in texts as they are.
+/// Refuses a folder that has normalized added words and whose rules compose characters first, because added_words finds
+/// words in the text as it is, before characters are composed.
 core::result<void> check_rules_of_added_words(const std::filesystem::path& folder, std::span<const added_word> words,
                                               const text_rules& rules);
 

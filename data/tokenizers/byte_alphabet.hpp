@@ -34,8 +34,8 @@ struct byte_alphabet {
     return out;
   }
 
-  /// Returns the first byte whose character is no word of a vocabulary; `has` returns true for words of the vocabulary.
-  /// nullopt: every byte has a word.
+  /// Returns the first byte that no word of the vocabulary represents; `has` returns true for words of the vocabulary.
+  /// Returns nullopt if every byte has a word.
   [[nodiscard]] std::optional<uint32_t> first_missing(auto&& has) const {
     for (uint32_t b = 0; b < 256; ++b)
       if (!has(word_of(b))) return b;

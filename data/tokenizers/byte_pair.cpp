@@ -83,13 +83,16 @@ void merge_by_heap(const merge_table& merges, std::vector<uint32_t>& tokens) {
   tokens.resize(kept);
 }
 
-/// The beginning of a text as words are cut from it, and the places of the text at which it may be divided.
+/// The beginning of a text in the form in which words are cut from it (composed or unchanged), and the places at which
+/// it may be divided.
 class composed_text {
  public:
-  /// `text` is valid UTF-8 and further text may follow it. Without `composes` words are cut from the text as it is.
+  /// Prepares `text`, which is valid UTF-8 and may continue. If `composes` is false, words are cut from the unchanged
+  /// text.
   composed_text(std::string_view text, bool composes) : composes_(composes), from_(text) {
     if (!composes) return;
-    // The characters from the last one that stands apart on may be composed with further text.
+    // Further text may be composed with the last character that stands apart and the characters after it, so these are
+    // omitted.
     size_t last = from_.size();
     do {
       if (last == 0) break;
@@ -101,8 +104,8 @@ class composed_text {
 
   [[nodiscard]] std::string_view text() const { return made_ ? *made_ : from_; }
 
-  /// Returns the place of the original text that byte `at` of text() is made from, if both may be divided there;
-  /// calls have increasing `at`.
+  /// Returns the place in the original text that corresponds to byte `at` of text(); nullopt if the text may not be
+  /// divided there. Successive calls must not decrease `at`.
   std::optional<size_t> place_of(size_t at) {
     if (!composes_) return at;
     if (!made_) return at == from_.size() || stands_apart(from_.substr(at)) ? std::optional(at) : std::nullopt;
@@ -123,7 +126,7 @@ class composed_text {
   bool composes_;
   std::string_view from_;
   std::optional<std::string> made_;
-  size_t from_at_ = 0, made_at_ = 0;  ///< places of the same division in from_ and made_
+  size_t from_at_ = 0, made_at_ = 0;  ///< one place of division, as bytes of from_ and of made_
 };
 
 class byte_pair_tokenizer final : public tokenizer {
@@ -143,7 +146,8 @@ class byte_pair_tokenizer final : public tokenizer {
 
   core::result<size_t> encode_part(const text_part& part, std::vector<uint32_t>& out) override {
     const std::string_view text = part.text;
-    // Added words are sought before this place; one that begins later may end in text that is not seen yet.
+    // Added words are searched only before this place, because one that begins later may end in text that is not known
+    // yet.
     const size_t known = part.is_end ? text.size() : known_bytes(text);
     size_t at = 0;
     while (at < known) {
@@ -205,7 +209,8 @@ class byte_pair_tokenizer final : public tokenizer {
     return {};
   }
 
-  /// Encodes those words at the beginning of `sound` that are the same whatever text follows, and returns their bytes.
+  /// Encodes the words at the beginning of `sound` that no further text can change, and returns the number of their
+  /// bytes.
   core::result<size_t> encode_beginning(std::string_view sound, std::vector<uint32_t>& out) {
     composed_text words(sound, vocabulary_.rules.composes);
     size_t done = 0, tokens = out.size();

@@ -81,14 +81,14 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::p
                                                         const std::filesystem::path& merges);
 
 /// Returns the digest that identifies a tokenizer: of its words in the order of their tokens, its merges in the order
-/// of their ranks, its added words, and its rules where they are not the usual ones.
+/// of their ranks, its added words, and those of its rules that differ from the usual ones of its pattern.
 std::string vocabulary_digest(const std::vector<std::string>& words, const std::vector<std::string>& merges,
                               const added_words& added, const text_rules& rules);
 
 /// Makes a tokenizer from lists, as model files contain them: words by token in the byte alphabet, merges `left right`
-/// by rank. `end_of_text` follows each document; without it the word <|endoftext|> does. Words in `added` are written
-/// as their own text. Refused: a byte that no word represents, merges of missing words or into missing words, and a
-/// merge that occurs twice.
+/// by rank. The token `end_of_text` follows each document; if it is missing, the word <|endoftext|> is used. Words in
+/// `added` are written as their own text. Refused: a byte that no word represents, merges of missing words or into
+/// missing words, and a merge that occurs twice.
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
                                                       const std::vector<std::string>& merges,
                                                       std::optional<uint32_t> end_of_text = {}, added_words added = {},

@@ -152,7 +152,8 @@ std::string in_normal_form(std::string_view text, normal_form form) {
 
 bool stands_apart_in(std::string_view text, normal_form form) {
   constexpr utf8proc_int32_t first_vowel = 0x1160,
-                             last_final = 0x11FF;  // of Hangul's parts, the ones that follow others
+                             // the range of Hangul's vowels and finals, which follow other parts of a syllable
+      last_final = 0x11FF;
   std::array<utf8proc_int32_t, 32> parts{};
   int unused = 0;
   const bool is_compatible = form == normal_form::compatible_composed || form == normal_form::compatible_decomposed;

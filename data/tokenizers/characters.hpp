@@ -1,5 +1,5 @@
 // Unicode's characters: sets of them by category, lower case, normal forms and clusters. The Unicode version is that of
-// utf8proc, which this file's source alone uses.
+// the library utf8proc, which only characters.cpp uses.
 #pragma once
 
 #include <cstddef>
@@ -46,12 +46,13 @@ class character_set {
 character_set category_named(std::string_view name);
 /// Unicode's White_Space.
 const character_set& white_space();
-/// Characters of words as `\w` has them in Rust's `regex`: letters, marks, decimal and letter numbers, connectors and
+/// The characters that `\w` matches in Rust's `regex`: letters, marks, decimal and letter numbers, connectors and
 /// joiners.
 const character_set& word_characters();
-/// Characters of words as `\w` has them in Oniguruma: without joiners, with the numbers of Latin-1.
+/// The characters that `\w` matches in Oniguruma: those of word_characters() without joiners and with the numbers of
+/// Latin-1.
 const character_set& oniguruma_word_characters();
-/// Signs: ASCII's, and those of the category P.
+/// ASCII's signs, and the characters of the category P (punctuation).
 const character_set& punctuation();
 
 /// Unicode's normal forms NFC, NFD, NFKC and NFKD.
@@ -59,8 +60,8 @@ enum class normal_form : uint8_t { composed, decomposed, compatible_composed, co
 
 /// Returns `text`, which is valid UTF-8, in a normal form.
 std::string in_normal_form(std::string_view text, normal_form form);
-/// True if the character at the start of `text` is neither composed with characters before it nor sorted among them in
-/// this form, whatever they are.
+/// True if the normal form never composes the character at the start of `text` with a character before it, and never
+/// moves it before one, whatever the text before it is.
 bool stands_apart_in(std::string_view text, normal_form form);
 /// Appends the lower case of a character, without regard to the characters around it.
 void append_lower_case(uint32_t character, std::string& out);

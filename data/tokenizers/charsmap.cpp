@@ -12,7 +12,7 @@
 namespace troupe::data {
 namespace {
 
-/// Returns the place to which the unit of a Darts trie leads, relative to the unit's own.
+/// Returns the offset that a unit of a Darts trie stores; the offset is relative to the unit's own index.
 constexpr uint32_t offset_in(uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
 
 }  // namespace

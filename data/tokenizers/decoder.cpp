@@ -19,10 +19,12 @@ namespace troupe::data {
 struct decoder::step {
   enum class kind : uint8_t { bytes, pieces, spaces, word_ends, byte_tokens, fuse, replace, strip };
   kind is = kind::fuse;
-  std::string text{};   ///< prefix of pieces, sign of spaces, suffix of words, character to strip, or what is written
-  bool tidies = false;  ///< pieces: spaces before signs are removed
-  bool drops_first = false;           ///< spaces: the first token's signs are left out
-  uint64_t at_begin = 0, at_end = 0;  ///< strip: how many characters at most
+  /// depends on `is`: prefix of pieces, sign of spaces, suffix of words, character to strip, or replacement
+  std::string text{};
+  /// kind spaces: true: the signs of spaces in the first token are removed instead of becoming spaces
+  bool tidies = false;
+  bool drops_first = false;           ///< kind spaces: true: the first token loses its leading sign
+  uint64_t at_begin = 0, at_end = 0;  ///< kind strip: largest number of characters to remove at each end
   std::optional<pattern_machine> pattern{};
 };
 
@@ -79,7 +81,7 @@ void join_byte_tokens(std::vector<std::string>& tokens) {
   tokens = std::move(out);
 }
 
-/// Removes the characters `sign` at both ends of a token, at most so many.
+/// Removes the character `sign` from both ends of a token, at most `at_begin` and `at_end` times.
 void strip_token(std::string& token, const std::string& sign, uint64_t at_begin, uint64_t at_end) {
   std::string_view rest = token;
   for (; at_begin > 0 && rest.starts_with(sign); --at_begin) rest.remove_prefix(sign.size());

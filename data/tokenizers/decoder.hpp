@@ -1,4 +1,4 @@
-// Makes a text of tokens as the key `decoder` of a tokenizer.json says.
+// Converts tokens to text by the key `decoder` of a tokenizer.json.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ class decoder {
   /// Reads the steps. Refused: a step, key or pattern that is not known, with its name.
   static core::result<decoder> make(const nlohmann::json& keys);
 
-  /// Returns the text of tokens with these texts. Bytes that are not UTF-8 stay (ByteLevel): parts of a text decode to
-  /// parts of its bytes.
+  /// Joins the texts of tokens to one text. Bytes that are not UTF-8 stay (ByteLevel), so that parts of a token list
+  /// decode to parts of the text's bytes.
   [[nodiscard]] std::string text_of(std::vector<std::string> tokens) const;
 
  private:
   core::result<void> add(const nlohmann::json& keys, uint32_t depth);
 
   std::vector<step> steps_;
-  bool has_decoder_ = false;  ///< false: spaces are put between tokens
+  bool has_decoder_ = false;  ///< false: tokenizer.json has no decoder, and spaces are put between tokens
 };
 
 }  // namespace troupe::data

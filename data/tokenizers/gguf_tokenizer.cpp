@@ -120,7 +120,7 @@ core::result<void> gguf_tokenizer::read_entries() {
       if (!entry.text.empty()) entry.kind = static_cast<token_kind>(kind);
     }
     if (scores != nullptr) entry.score = item_of<float>(*scores, t);
-    // llama.cpp's converter writes the spaces of such pieces as spaces
+    // llama.cpp's converter writes the spaces of user-defined pieces as spaces
     if (has_pieces_ && entry.kind == token_kind::user_defined) entry.text = replaced(entry.text, " ", space_sign);
     if (!core::is_utf8(entry.text))
       return core::refused(fmt::format("{}: wanted texts in UTF-8, got other bytes in token {}", gguf_tokens_key, t));
@@ -141,8 +141,8 @@ bool gguf_tokenizer::flag(std::string_view key, bool otherwise) const {
   return value != nullptr && value->type == gguf_value_type::boolean ? value->bits != 0 : otherwise;
 }
 
-/// Returns the special token under `key`. A file that must name a token for the beginning and the end of texts may name
-/// one that no text has, of another kind; such a token is none.
+/// Returns the number of the special token under `key`. Returns nullopt for a number whose token no file marks as
+/// special: a file that must state numbers for the beginning and the end of texts may state one that no text uses.
 std::optional<uint32_t> gguf_tokenizer::special(std::string_view key) const {
   const auto number = keys_.whole(ggml_key(key));
   if (!number || *number >= entries_.size()) return std::nullopt;
@@ -154,7 +154,7 @@ std::optional<uint32_t> gguf_tokenizer::special(std::string_view key) const {
 }
 
 bool gguf_tokenizer::adds_begin() const {
-  // llama.cpp's defaults: texts of SentencePiece's kind, of Llama 3 and of Mistral begin with the token.
+  // llama.cpp's default: texts of SentencePiece's kind, of Llama 3 and of Mistral begin with the token.
   const auto pre = keys_.text(ggml_key("pre"));
   const bool usual = has_pieces_ || pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" || pre == "tekken";
   return special("bos_token_id").has_value() && flag("add_bos_token", usual);
@@ -239,7 +239,8 @@ json gguf_tokenizer::piece_pipeline() const {
     const auto& e = entries_[t];
     if (e.text.empty()) continue;
     words[e.text] = t;
-    // A piece that the user defined is found in a text as it is, unless it has spaces, which no text has as this sign.
+    // A user-defined piece is found as a whole in the text. One with the sign for spaces never occurs in a text, which
+    // has real spaces, so it is merged like a normal piece.
     const bool is_merged = e.kind == token_kind::normal ||
                            (e.kind == token_kind::user_defined && e.text.find(space_sign) != std::string::npos);
     if (is_merged) order.push_back(t);

@@ -31,8 +31,8 @@ class gguf_tokenizer {
  public:
   /// Reads the keys of `file`. Refused: a file that is no GGUF file, and one without a vocabulary.
   static core::result<gguf_tokenizer> read(const std::filesystem::path& file);
-  /// Takes keys that were read; `name` is the file's name for errors. Refused: keys without a vocabulary, a kind other
-  /// than `gpt2` and `llama`, lists of other lengths, and a token that occurs twice.
+  /// Reads the vocabulary from `keys`, the metadata of the file `name`. Refused: keys without a vocabulary, a kind
+  /// other than `gpt2` and `llama`, lists of other lengths, and a token that occurs twice.
   static core::result<gguf_tokenizer> of(formats::gguf_metadata keys, std::string name);
 
   /// True for SentencePiece's kind (`llama`), false for byte pairs (`gpt2`).
@@ -43,7 +43,7 @@ class gguf_tokenizer {
   [[nodiscard]] core::result<nlohmann::json> pipeline() const;
   /// Returns a tokenizer_config.json.
   [[nodiscard]] nlohmann::json configuration() const;
-  /// Returns a generation_config.json; null if the file names no special token.
+  /// Returns a generation_config.json; null if the GGUF file names no special token.
   [[nodiscard]] nlohmann::json generation() const;
   /// Returns the bytes of a SentencePiece model, for has_pieces() only.
   [[nodiscard]] std::string piece_model() const;
@@ -62,7 +62,7 @@ class gguf_tokenizer {
   formats::gguf_metadata keys_;
   std::string name_;
   bool has_pieces_ = false, has_kinds_ = false;
-  /// [number of the token]: the token; tokens that only fill the model's vocabulary are left out at the end.
+  /// [number]: token of the vocabulary, without the tokens at its end that only fill up the model's vocabulary
   std::vector<vocabulary_entry> entries_;
 };
 

@@ -70,7 +70,7 @@ fs::path only_file_in(const fs::path& folder) {
   return out;
 }
 
-/// Returns the made file `name` for a list of words, which states no more than its words.
+/// Returns the made file `name` for a list of words, which states nothing but its words.
 core::result<json> made_for_list(file_kind kind, const fs::path& file, const fs::path& name) {
   if (name == pipeline_name) {
     if (kind == file_kind::tekken) return tekken_pipeline(file);

@@ -1,6 +1,6 @@
-// Reads a tokenizer that is one file of another program as the folder that transformers would have for it: a path
-// `FILE/tokenizer.json` is made from FILE. Owns which files are such, and the files' names; what is made from a kind of
-// file is in the kind's own source.
+// Presents a tokenizer that another program stores in one file as the folder that transformers would have for it: the
+// path `FILE/tokenizer.json` names a file that is made from FILE. Owns the kinds of such files, and the names of the
+// made files; leaves the contents to the source of each kind.
 #pragma once
 
 #include <filesystem>
@@ -14,9 +14,9 @@
 
 namespace troupe::data {
 
-/// Returns the file that contains the whole tokenizer at `path`: the file `path` itself (a GGUF file, a list of
-/// tiktoken, Mistral's tekken.json), or such a file but no GGUF file in the folder `path`, if that has no tokenizer of
-/// another kind. Empty if `path` is anything else.
+/// Returns the file that contains the whole tokenizer at `path`: `path` itself if it is such a file (a GGUF file, a
+/// list of tiktoken, Mistral's tekken.json); or, if `path` is a folder without a tokenizer of another kind, the only
+/// list of tiktoken or tekken.json in it. Empty if `path` is anything else.
 std::filesystem::path tokenizer_file_at(const std::filesystem::path& path);
 
 /// True if `path` is a GGUF file with a vocabulary.
@@ -34,11 +34,12 @@ bool has_words_in(const std::filesystem::path& file);
 core::result<std::filesystem::path> made_vocabulary_in(const std::filesystem::path& file);
 
 /// Returns the JSON object of the made file `path`, such as FILE/tokenizer.json; null if `path` is not below such a
-/// FILE, or FILE says nothing that this file would have. Other files than tokenizer.json of lists of words (tiktoken's,
-/// Mistral's) are those next to FILE.
+/// FILE, or FILE has nothing that the made file would contain. For lists of words (tiktoken's, Mistral's), files other
+/// than tokenizer.json are those next to FILE.
 core::result<nlohmann::json> made_json(const std::filesystem::path& path);
 
-/// While it exists, its thread keeps the files that made_json() returns: several readers of a large one make it once.
+/// While an object exists, its thread keeps the files that made_json() returns, so that several readers of a large file
+/// make it once.
 class kept_files {
  public:
   kept_files();
@@ -61,7 +62,7 @@ struct made_file {
   std::string name, text;
 };
 
-/// Returns the files for transformers that `file`, a GGUF file with a vocabulary, stands for: tokenizer.json,
+/// Returns the files of transformers that are made from `file`, a GGUF file with a vocabulary: tokenizer.json,
 /// tokenizer_config.json with chat templates, and generation_config.json. Refused: a vocabulary that open_tokenizer()
 /// refuses by its name.
 core::result<std::vector<made_file>> made_files(const std::filesystem::path& file);

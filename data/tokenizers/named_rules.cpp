@@ -21,23 +21,23 @@ namespace {
 using json = nlohmann::json;
 namespace fs = std::filesystem;
 
-/// How the rules of a name cut a text into words.
+/// The way in which the rules of a name cut a text into words.
 enum class cut : uint8_t {
   by_byte_level,  ///< the pre-tokenizer ByteLevel cuts by GPT-2's pattern
   at_digits,      ///< each digit is a word, then ByteLevel cuts
   by_expression,  ///< a Split isolates the matches of an expression
-  in_steps,       ///< several Splits one after the other, llama.cpp's own way without a tokenizer.json
+  in_steps,       ///< several Splits one after the other, as llama.cpp cuts without a tokenizer.json
 };
 
 struct named_row {
   std::string_view name;
   cut words = cut::by_byte_level;
-  std::string_view expression{};   ///< for cut::by_expression
+  std::string_view expression{};   ///< regular expression of cut::by_expression
   bool composes = false;           ///< the normalizer is NFC
   bool takes_whole_words = false;  ///< ignore_merges
 };
 
-/// The expressions that cut::in_steps applies, each to the parts that the one before has left.
+/// The expressions that cut::in_steps applies one after the other, each to the parts that the previous one has left.
 constexpr std::array<std::string_view, 4> steps{
     R"([\p{P}\$\+<=>\^~\|]+)", R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))", R"(\p{N}+)",
     R"([0-9][0-9][0-9])"};
@@ -55,7 +55,7 @@ constexpr std::array<named_row, 8> rows{{
     {"default", cut::in_steps},
 }};
 
-/// Further names of llama.cpp for the rules of a row, which are read and not written.
+/// Further names that llama.cpp uses for the rules of a row; these names are read but never written.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> other_names{{{"phi-2", "gpt-2"},
                                                                                     {"starcoder", "smollm"},
                                                                                     {"refact", "smollm"},
@@ -96,9 +96,9 @@ json pre_tokenizer_of_row(const named_row& row) {
   return sequence_of(std::move(parts));
 }
 
-/// Returns the pre-tokenizer or normalizer without keys that change no token: parts of nested sequences one after the
-/// other, defaults written out, a Split that removes the text between matches as one that isolates them (these patterns
-/// match every character). A kind that no row has stays unchanged.
+/// Returns the pre-tokenizer or normalizer in a form for comparison, without keys that change no token: nested
+/// sequences are flattened, defaults are written out, and a Split that removes the text between matches becomes one
+/// that isolates them (these patterns match every character). A kind that no row has stays unchanged.
 json plain_form(const json& part) {
   const auto type = json_text_of(part, "type");
   if (type == "Sequence") {

@@ -1,5 +1,5 @@
 // Names the ways in which byte-level tokenizers prepare texts, as GGUF files name them (`tokenizer.ggml.pre`). Owns the
-// table of a name's rules in the form of tokenizer.json, for both directions: a name becomes rules, rules get a name.
+// table of names and their rules in the form of tokenizer.json, and converts in both directions.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 
 namespace troupe::data {
 
-/// Returns the regular expression of words that has the name of a row of the table: `llama-bpe`, `qwen2`, `gpt-4o`,
-/// `tekken` ...; empty for any other name.
+/// Returns the regular expression that cuts words under a name of the table: `llama-bpe`, `qwen2`, `gpt-4o`, `tekken`
+/// ...; empty for any other name.
 std::string_view named_expression(std::string_view name);
 
 /// Returns the pre_tokenizer that makes words of the matches of `expression` and writes their bytes as characters.
@@ -31,8 +31,8 @@ core::result<void> put_named_rules(std::string_view name, nlohmann::json& pipeli
 core::result<std::string> name_of_rules(const std::filesystem::path& path, const nlohmann::json& pipeline);
 
 /// Returns llama.cpp's name of the rules of the byte-level tokenizer at `place`, a folder or a file as for
-/// open_tokenizer(): those of its tokenizer.json, or without that file those of the class in tokenizer_config.json.
-/// Errors are those of name_of_rules().
+/// open_tokenizer(). The rules are those of tokenizer.json or, without that file, those of the class in
+/// tokenizer_config.json. Errors are those of name_of_rules().
 core::result<std::string> rules_name_at(const std::filesystem::path& place);
 
 }  // namespace troupe::data

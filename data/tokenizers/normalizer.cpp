@@ -23,7 +23,7 @@ struct normalizer::step {
     remove_marks,             ///< all marks (StripAccents)
     remove_nonspacing_marks,  ///< marks without a width (BertNormalizer)
     clean,                    ///< removes control characters, makes other blanks spaces
-    space_ideographs,         ///< puts a space on both sides of a Chinese character
+    space_ideographs,         ///< puts spaces around each Chinese character
     replace,
     prepend,
     strip,
@@ -31,7 +31,7 @@ struct normalizer::step {
   };
   kind is = kind::form;
   normal_form form = normal_form::composed;
-  std::string text{};  ///< what prepend and replace write
+  std::string text{};  ///< text that prepend puts before a text, or replace puts in place of matches
   std::optional<pattern_machine> pattern{};
   bool strips_begin = false, strips_end = false;
   charsmap rules{};
@@ -58,7 +58,8 @@ const character_set& nonspacing_marks() {
   return all;
 }
 
-/// Characters that BertNormalizer removes: control, format and private ones but for line breaks and tabs, and U+FFFD.
+/// Characters that BertNormalizer removes: control, format and private characters except line breaks and tabs, and
+/// U+FFFD.
 const character_set& uncleaned() {
   static const auto all = [] {
     const auto kept = character_set({{'\t', '\n'}, {'\r', '\r'}});
@@ -68,7 +69,7 @@ const character_set& uncleaned() {
   return all;
 }
 
-/// Calls `each` with every character of `text` and its bytes.
+/// Calls `each` with the code and the bytes of every character of `text`.
 void for_characters(std::string_view text, auto&& each) {
   while (!text.empty()) {
     const auto bytes = text.substr(0, core::utf8_character(text));
@@ -150,8 +151,8 @@ core::result<std::string> after_step(const normalizer::step& step, std::string t
   return step.rules.rewritten(text);
 }
 
-/// True if places before some characters are certain to divide a text for this step whatever is around them; else only
-/// a place between two signs of ASCII is.
+/// True if some places before a character are certain to divide a text for this step, whatever the text around them.
+/// For other steps only a place between two ASCII characters is certain.
 bool is_local(const normalizer::step& step) {
   if (step.is == step_kind::replace) return step.pattern->matches_one_character();
   return step.is != step_kind::strip && step.is != step_kind::rewrite;
@@ -279,8 +280,8 @@ bool normalizer::removes() const {
 bool normalizer::divides(std::string_view text, size_t at) const {
   const std::string_view after = text.substr(at);
   if (!std::ranges::all_of(steps_, is_local)) {
-    // Two signs of ASCII that no pattern has, the second one a letter or digit, are in no cluster, in no match and in
-    // no blanks together.
+    // Two ASCII signs that no pattern may contain, the second one a letter or digit, never belong to one cluster, one
+    // match or one run of blanks.
     const char before = text[at - 1], here = after[0];
     const auto is_replaced = [&](char sign) {
       return std::ranges::any_of(steps_, [&](const step& s) {
@@ -291,7 +292,7 @@ bool normalizer::divides(std::string_view text, size_t at) const {
     };
     return before > ' ' && before < '\x7F' && core::is_ascii_word(here) && !is_replaced(before) && !is_replaced(here);
   }
-  // A character that no step removes, and that is composed with nothing before it, separates what it follows.
+  // A text may be divided before a character that no step removes and that is never composed with characters before it.
   static const auto kept = category_named("M").with(category_named("C")).others();
   const uint32_t code = core::utf8_code(after);
   if (!kept.has(code)) return false;

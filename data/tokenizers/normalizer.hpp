@@ -1,4 +1,4 @@
-// Changes texts as the key `normalizer` of a tokenizer.json says, before they are cut into words.
+// Changes texts by the key `normalizer` of a tokenizer.json, before they are cut into words.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace troupe::data {
 
-/// Which ends of a text a part of it has.
+/// The ends of a text that a part of the text contains.
 struct text_ends {
   bool has_begin = true, has_end = true;
 };
@@ -34,13 +34,13 @@ class normalizer {
 
   /// True if no step changes any text.
   [[nodiscard]] bool is_nothing() const;
-  /// True if a step does something else at the beginning of a text than within it.
+  /// True if a step treats the beginning of a text otherwise than the rest of the text.
   [[nodiscard]] bool acts_at_begin() const;
-  /// True if a step removes characters. Precompiled, which replaces some by nothing, is not counted: the package gives
-  /// the next character their place.
+  /// True if a step removes characters. Precompiled does not count, although it replaces some characters by nothing,
+  /// because the package `tokenizers` assigns their place to the next character.
   [[nodiscard]] bool removes() const;
-  /// True if text before byte `at` (above 0, below the size) of `text` and text from it on are normalized separately,
-  /// whatever else the text has. False where this is not certain.
+  /// True if the text before byte `at` (above 0, below the size) of `text` and the text from there on are certain to be
+  /// normalized separately, whatever the rest of the text is.
   [[nodiscard]] bool divides(std::string_view text, size_t at) const;
 
  private:

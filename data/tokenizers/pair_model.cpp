@@ -53,7 +53,7 @@ class pair_model final : public word_model {
 
   [[nodiscard]] bool may_divide(std::string_view word, size_t at) const override {
     if (!can_divide() || at == 0 || at + all_.longest() > word.size()) return false;
-    // A symbol that is known ends a run of unknown characters, which may be one token.
+    // A known symbol ends a run of unknown characters, which may become one token.
     if (!options_.is_byte_level) {
       const auto next = word.substr(at);
       if (core::utf8_character(next) == 0 ||
@@ -64,12 +64,13 @@ class pair_model final : public word_model {
   }
 
  private:
-  /// True if no word's tokens depend on where the word begins and ends.
+  /// True if no word's tokens depend on the places at which the word begins and ends.
   [[nodiscard]] bool can_divide() const {
     return !options_.takes_whole_words && options_.prefix.empty() && options_.suffix.empty();
   }
 
-  /// Returns the bytes of a word of the vocabulary; empty if it has a character that stands for no byte.
+  /// Returns the bytes that a word of the vocabulary represents; empty if it contains a character that represents no
+  /// byte.
   static std::string bytes_in(const byte_alphabet& alphabet, const std::string& word) {
     auto out = alphabet.bytes_of(word);
     const bool is_visible = std::ranges::all_of(word, [](char c) { return c >= '!' && c <= '~'; });
@@ -89,7 +90,7 @@ class pair_model final : public word_model {
   }
 
   core::result<void> add_characters(std::string_view word) {
-    bool has_unknown = false;  // an unknown character was read whose token is not there yet
+    bool has_unknown = false;  // true: the token for an unknown character is still to be added
     for (size_t i = 0; i < word.size();) {
       const size_t bytes = core::utf8_character(word.substr(i));
       const bool is_last = i + bytes == word.size();
@@ -104,7 +105,7 @@ class pair_model final : public word_model {
         continue;
       }
       if (options_.has_byte_tokens && std::ranges::all_of(symbol, [&](char c) { return byte_token(c).has_value(); })) {
-        // The package, too, leaves a pending unknown token until the next known character.
+        // The package `tokenizers` also adds a pending unknown token only before the next known character.
         for (const char c : symbol) tokens_.push_back(*byte_token(c));
         continue;
       }
@@ -124,11 +125,14 @@ class pair_model final : public word_model {
 
   pair_options options_;
   merge_table merges_;
-  std::vector<std::optional<uint32_t>> bytes_;         ///< [byte]: token `<0x0A>`
-  std::unordered_map<std::string, uint32_t> symbols_;  ///< [text]: token, if words have characters
-  std::unordered_map<std::string, uint32_t> whole_;    ///< [word as it is cut]: token
-  std::array<std::array<std::array<std::optional<uint32_t>, 256>, 2>, 2> of_byte_{};  ///< [is first][is last][byte]
-  word_trie all_;                                                                     ///< words that merges may make
+  std::vector<std::optional<uint32_t>> bytes_;  ///< [byte]: token `<0x0A>` of the byte
+  /// [text of a symbol]: its token, if words consist of characters
+  std::unordered_map<std::string, uint32_t> symbols_;
+  std::unordered_map<std::string, uint32_t> whole_;  ///< [word]: its token, if the whole word is one token
+  /// [is first][is last][byte]: token of the byte at that position of a word
+  std::array<std::array<std::array<std::optional<uint32_t>, 256>, 2>, 2> of_byte_{};
+  /// all words of the vocabulary that merges may make
+  word_trie all_;
   word_cache cache_;
   std::vector<uint32_t> tokens_;
 };

@@ -35,7 +35,8 @@ struct one_place {
   bool at_end = false;
 };
 
-/// Returns what follows if the part matches, for a part that decides it by one character; else nullopt.
+/// Returns the set of next characters, or the end of the text, for which the part matches, if one character decides;
+/// else nullopt.
 std::optional<one_place> one_place_of(const pattern_node& part) {
   if (part.is == node_kind::set) return one_place{part.set, false};
   if (part.is == node_kind::look) return one_place{part.set, part.at_end};
@@ -59,7 +60,8 @@ bool is_ligature(uint32_t first, uint32_t second) {
   return false;
 }
 
-/// Returns what `\w` means in brackets: Oniguruma then leaves out the fractions and raised digits of Latin-1.
+/// Returns the characters that `\w` matches within brackets, where Oniguruma leaves out the fractions and raised digits
+/// of Latin-1.
 character_set word_characters_in_set() {
   const character_set raised({{0xB2, 0xB3}, {0xB9, 0xB9}, {0xBC, 0xBE}});
   return oniguruma_word_characters().others().with(raised).others();
@@ -134,7 +136,7 @@ class pattern_parser {
         part = repeat_node(std::move(part), least, most, is_greedy);
       } else if (is('{')) {
         TROUPE_ASSIGN(const auto range, repeats());
-        // In Oniguruma's syntax a `+` that follows `{1,3}` repeats the whole once more.
+        // In Oniguruma's syntax a `+` after `{1,3}` is another quantifier, which repeats the part with `{1,3}`.
         const bool is_lazy = is('?');
         if (is_lazy && range.first == range.second) return refused("{n}?");
         if (is_lazy) ++at_;
@@ -167,8 +169,8 @@ class pattern_parser {
     return out;
   }
 
-  /// Returns a repetition that is never shortened for the sake of what follows it: the set's characters do not go on
-  /// where it ends.
+  /// Returns a possessive repetition, which never gives up a match for what follows: after it no further character of
+  /// the set may come.
   core::result<pattern_node> without_return(pattern_node part, uint32_t least, std::optional<uint32_t> most) {
     if (part.is != node_kind::set) return refused("a possessive quantifier or atomic group of more than one set");
     std::vector<pattern_node> parts;
@@ -303,7 +305,7 @@ class pattern_parser {
     }
     const bool is_whole = is_braced ? take('}') && digits > 0 : digits == most_digits;
     if (!is_whole || value >= character_count) return refused("a number of a character");
-    // Oniguruma takes `\xC3` for a byte, of which several make a character.
+    // Oniguruma reads `\xC3` as a byte, several of which make a character.
     if (!is_braced && most_digits == 2 && value >= 0x80) return refused("a byte beyond ASCII");
     return letter(value, ignores_case);
   }

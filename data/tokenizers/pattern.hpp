@@ -14,7 +14,7 @@ namespace troupe::data {
 
 /// Largest number of times that a quantifier may repeat a part.
 inline constexpr uint32_t most_repeats = 1000;
-/// Largest number of quantifiers in a row, each of which repeats what those before it have made.
+/// Largest number of quantifiers in a row, each of which repeats the part with the quantifiers before it.
 inline constexpr uint32_t most_quantifiers = 10;
 /// Deepest nesting of groups and sets.
 inline constexpr uint32_t deepest_groups = 100;
@@ -24,9 +24,9 @@ struct pattern_node {
   enum class kind : uint8_t {
     set,           ///< one character of `set`
     sequence,      ///< all `parts`, one after the other
-    alternatives,  ///< the first of `parts` with which the rest of the pattern matches
+    alternatives,  ///< the first of `parts` with which the rest of the pattern also matches
     repeat,        ///< parts[0], `least` to `most` times, as often as possible if `is_greedy`
-    look,          ///< nothing, where a character of `set` follows, or the text ends if `at_end`
+    look,          ///< the empty text, if a character of `set` follows or, with `at_end`, the text ends
   };
   kind is = kind::sequence;
   character_set set{};
@@ -37,9 +37,9 @@ struct pattern_node {
   bool is_greedy = true;
 };
 
-/// Returns the tree of a pattern. Look-ahead is read if it examines one character. Possessive quantifiers and atomic
-/// groups are rewritten if they repeat one set of characters: `C++` is `C+(?!C)`. Refused: what is not understood or
-/// would need backtracking, with its place.
+/// Returns the tree of a pattern. Look-ahead is accepted if it examines one character. Possessive quantifiers and
+/// atomic groups are rewritten if they repeat one set of characters: `C++` is `C+(?!C)`. Refused, with its place:
+/// syntax that is not known or would need backtracking.
 core::result<pattern_node> parse_pattern(std::string_view expression);
 
 /// Returns the tree of a pattern that matches the characters of `text`, which is valid UTF-8.

@@ -94,7 +94,7 @@ bool pattern_machine::may_be_empty() const {
   return false;
 }
 
-/// Divides all characters into classes that no set of the pattern tells apart.
+/// Divides all characters into classes, so that every set of the pattern contains a class wholly or not at all.
 core::result<void> pattern_machine::make_classes() {
   std::vector<uint32_t> begins{0};
   for (const auto& set : sets_)
@@ -136,7 +136,8 @@ bool pattern_machine::may_have(uint32_t character) const {
   return std::ranges::any_of(sets_, [&](const auto& set) { return set.has(character); });
 }
 
-/// Appends the nodes that examine a character and are reached from a node without one, the preferred first.
+/// Appends the nodes with a condition on a character (or the match) that are reachable from node `from` through splits
+/// alone, in the order of preference.
 void pattern_machine::follow(uint32_t from, std::vector<bool>& seen, std::vector<uint32_t>& out) const {
   std::vector<uint32_t> left{from};
   while (!left.empty()) {
@@ -154,7 +155,7 @@ void pattern_machine::follow(uint32_t from, std::vector<bool>& seen, std::vector
 }
 
 core::result<uint32_t> pattern_machine::state_of(std::vector<uint32_t> nodes) const {
-  // A node after a match is never preferred to it.
+  // Nodes after a match are never preferred to it.
   const auto match = std::ranges::find_if(nodes, [&](uint32_t n) { return nodes_[n].is == kind::match; });
   if (match != nodes.end()) nodes.erase(match + 1, nodes.end());
   if (nodes.empty()) return dead;

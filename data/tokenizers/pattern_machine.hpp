@@ -1,8 +1,7 @@
 // Finds the matches of a pattern without backtracking: the pattern becomes an automaton over classes of characters,
-// whose states are made when a text first needs them. Of several matches that begin at a character, the one that the
-// order of alternatives and quantifiers prefers is found, as in Perl. The automaton also tells when a match depends on
-// text that is not seen yet, which the engines that Debian has do not tell without backtracking (RE2 has no look-ahead,
-// either).
+// whose states are made when a text first needs them. Of several matches that begin at one character, returns the one
+// that the order of alternatives and quantifiers prefers, as in Perl. Also reports when a match depends on text that is
+// not known yet, which PCRE2 can report only with backtracking, and RE2, which has no look-ahead, not at all.
 #pragma once
 
 #include <array>
@@ -19,15 +18,16 @@ namespace troupe::data {
 
 /// Largest size of an automaton: parts of the pattern, classes of characters, and states.
 inline constexpr uint32_t most_pattern_parts = 5'000, most_character_classes = 250, most_pattern_states = 4'000;
-/// A search that examines this many bytes for each byte of the text, in attempts that fail, is given up.
+/// Average number of times that a search may examine each byte of the text in attempts that fail; a search that exceeds
+/// it returns an error.
 inline constexpr uint64_t most_attempts = 256;
 
 /// Result of a search.
 struct pattern_find {
   enum class kind : uint8_t {
     none,   ///< no match in the text
-    found,  ///< the match has the bytes from `begin` to `end`, whatever follows the text
-    open,   ///< the match at byte `begin`, or that there is none, depends on what follows the text
+    found,  ///< the match has the bytes from `begin` to `end`, whatever text follows
+    open,   ///< the text that follows decides whether a match begins at byte `begin`, or where it ends
   };
   kind is = kind::none;
   size_t begin = 0, end = 0;
@@ -35,7 +35,8 @@ struct pattern_find {
 
 class pattern_machine {
  public:
-  /// Refused: a pattern that matches the empty text, and one beyond the limits above.
+  /// Builds the automaton. Refused: a pattern that matches the empty text, and one beyond the limits
+  /// most_pattern_parts, most_character_classes and most_pattern_states.
   static core::result<pattern_machine> make(const pattern_node& pattern);
 
   /// Returns the first match in `text`, which is valid UTF-8, that begins at byte `from` or later. `is_open`: more text
@@ -44,7 +45,7 @@ class pattern_machine {
 
   /// True if every match is one character.
   [[nodiscard]] bool matches_one_character() const { return is_one_character_; }
-  /// True if some match may have this character.
+  /// True if some match may contain this character.
   [[nodiscard]] bool may_have(uint32_t character) const;
 
  private:
@@ -55,7 +56,7 @@ class pattern_machine {
     uint32_t set = 0;              ///< index in sets_
     uint32_t next = 0, other = 0;  ///< nodes that follow; `other` only if `next` leads to no match
   };
-  /// A transition is the number of the next state, doubled, plus 1 if a match ends before the character.
+  /// A transition is twice the number of the next state, plus 1 if a match ends before the character.
   static constexpr uint32_t unknown = ~uint32_t{0}, dead = (unknown >> 1) - 1;
 
   pattern_machine() = default;
@@ -74,7 +75,7 @@ class pattern_machine {
   std::vector<node> nodes_;
   std::vector<character_set> sets_;
   uint32_t first_ = 0;    ///< node at which matches begin
-  uint32_t classes_ = 0;  ///< number of classes of characters; as a symbol, the end of the text
+  uint32_t classes_ = 0;  ///< number of classes of characters; the symbol with this number is the end of the text
   bool is_one_character_ = false;
   std::array<uint8_t, 128> ascii_{};  ///< [character]: its class
   std::vector<uint8_t> pages_;        ///< [page * 256 + low byte]: class

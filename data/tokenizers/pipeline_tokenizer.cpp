@@ -22,8 +22,8 @@ namespace {
 
 using json = nlohmann::json;
 
-/// Returns `text` with U+FFFD in place of bytes that are not UTF-8, as most programs read them: one for each beginning
-/// of a character that is cut short, and for each other byte.
+/// Returns `text` with U+FFFD in place of bytes that are not UTF-8, as most programs read them: one for each truncated
+/// character, and one for each other byte.
 std::string with_replacements(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -49,7 +49,7 @@ struct pipeline_parts {
   std::unique_ptr<word_model> model;
   decoder decodes;
   added_finder verbatim;               ///< added words that are found in texts as they are
-  added_finder normalized;             ///< those that are found in normalized text
+  added_finder normalized;             ///< added words that are found in normalized text
   std::vector<std::string> text_of{};  ///< [token]: its text; empty for numbers without a token
 };
 
@@ -66,7 +66,7 @@ class pipeline_tokenizer final : public tokenizer {
       const auto made = with_replacements(text);
       return encode_whole({.text = made}, out);
     }
-    // Bytes that are not UTF-8 are words of their own, so that decoding restores every text.
+    // Bytes that are not UTF-8 are encoded as separate words, so that decoding restores every text.
     for (size_t at = 0; at < text.size();) {
       const auto sound = text.substr(at, core::utf8_prefix(text.substr(at)));
       TROUPE_TRY(encode_whole({.text = sound, .is_begin = at == 0}, out));
@@ -101,7 +101,8 @@ class pipeline_tokenizer final : public tokenizer {
     }
     TROUPE_ASSIGN(const size_t n, encode_open(last, out));
     if (n > 0 || at == 0 || !begins_matter_) return at + n;
-    // The next part would not be taken for the beginning of the text after an added word, so it begins with the word.
+    // The part after an added word is treated as the beginning of a text, but the next part would lack this, so the
+    // next part begins with the added word.
     out.resize(tokens);
     return word;
   }
@@ -114,18 +115,18 @@ class pipeline_tokenizer final : public tokenizer {
   }
 
  private:
-  /// Text between two added words, or the part of it that is left.
+  /// Text between two added words, or the rest of such a text.
   struct segment {
     std::string_view text;
-    bool is_begin = true;         ///< true: no part of the segment was encoded before
+    bool is_begin = true;         ///< true: no part of the segment was encoded earlier
     bool begins_document = true;  ///< true: the segment is the beginning of a document
   };
-  /// A word or an added word of a segment.
+  /// A word that was cut from a segment, or a normalized added word in it.
   struct item {
-    size_t place = 0;  ///< byte of the normalized text at which it begins
+    size_t place = 0;  ///< byte of the normalized text at which the item begins
     cut_word word{};
     std::optional<uint32_t> token{};  ///< token of an added word
-    bool may_divide = false;          ///< true: the text may be divided before it
+    bool may_divide = false;          ///< true: the text may be divided before the item
   };
 
   core::result<void> encode_whole(const text_part& part, std::vector<uint32_t>& out) {
@@ -133,7 +134,7 @@ class pipeline_tokenizer final : public tokenizer {
     return {};
   }
 
-  /// Returns the normalized text of a segment; `made` keeps it.
+  /// Returns the normalized text of a segment, which `made` owns unless the text is unchanged.
   core::result<std::string_view> normalized(std::string_view text, text_ends ends, std::string& made) const {
     if (parts_.changes.is_nothing()) return text;
     TROUPE_ASSIGN(made, parts_.changes.apply(text, ends));
@@ -163,7 +164,8 @@ class pipeline_tokenizer final : public tokenizer {
     return {.begins_document = of.begins_document && at == 0, .is_begin = of.is_begin || at > 0, .is_open = is_open};
   }
 
-  /// Encodes the words at the beginning of a segment that are the same whatever follows it, and returns their bytes.
+  /// Encodes the words at the beginning of a segment that no further text can change, and returns the number of their
+  /// bytes in the segment.
   core::result<size_t> encode_open(const segment& of, std::vector<uint32_t>& out) {
     const size_t seen = parts_.changes.is_nothing() ? of.text.size() : division_before(of.text, of.text.size());
     if (seen == 0) return size_t{0};
@@ -172,7 +174,8 @@ class pipeline_tokenizer final : public tokenizer {
                   normalized(of.text.substr(0, seen), {.has_begin = of.is_begin, .has_end = false}, made));
     size_t known = 0;
     TROUPE_TRY(find_items(of, text, known));
-    // Divisions of the segment are tried from its end on, with the place of the normalized text that each one is at.
+    // Tries the places at which the segment may be divided, from its end on; `place` is the same place in the
+    // normalized text.
     size_t division = seen, place = text.size(), items = items_.size();
     while (division > 0) {
       while (items > 0 && items_[items - 1].place > place) --items;
@@ -212,7 +215,7 @@ class pipeline_tokenizer final : public tokenizer {
     return at;
   }
 
-  /// Returns the byte of a word that belongs to this place of the normalized text; 0 if none does.
+  /// Returns the byte of a word that corresponds to a place of the normalized text; 0 if none does.
   [[nodiscard]] static size_t byte_at(const item& in, size_t place) {
     const auto& word = in.word;
     const size_t shift = in.place - (word.text.empty() ? 0 : word.place_of(0));
@@ -222,8 +225,8 @@ class pipeline_tokenizer final : public tokenizer {
     return found == end || *found != place - shift ? 0 : static_cast<size_t>(found - word.places);
   }
 
-  /// Sets items_ to the words and added words of the normalized `text` of an open segment, and `known` to the size of
-  /// what was examined.
+  /// Sets items_ to the words and added words in `text`, the normalized text of a segment that may continue. Sets
+  /// `known` to the length of the text that was examined for added words.
   core::result<void> find_items(const segment& of, std::string_view text, size_t& known) {
     items_.clear();
     const auto places = parts_.normalized.find(text, false, known);
@@ -235,7 +238,8 @@ class pipeline_tokenizer final : public tokenizer {
       TROUPE_TRY(parts_.cutter.cut(text.substr(at, end - at), about(of, at, is_last), words_));
       for (const auto& word : words_) {
         item one{.place = at + word.place_of(0), .word = word};
-        // Text that a step has added has the place of the next character; the first word of several has it.
+        // Text that a step has added has the place of the next character. If several words have one place, only the
+        // text before the first of them may be divided.
         one.may_divide = word.cut_by && !word.begins_in_match && parts_.cutter.may_divide_after(*word.cut_by) &&
                          (items_.empty() || items_.back().place < one.place);
         items_.push_back(one);
@@ -254,7 +258,7 @@ class pipeline_tokenizer final : public tokenizer {
   }
 
   pipeline_parts parts_;
-  bool begins_matter_ = false;  ///< true: a text's beginning is changed otherwise than its rest
+  bool begins_matter_ = false;  ///< true: the beginning of a text is changed in another way than its rest
   std::vector<cut_word> words_;
   std::vector<item> items_;
 };
@@ -272,8 +276,8 @@ core::result<void> check_post_processor(const json& keys, uint32_t depth) {
   return core::refused(fmt::format("the type '{}' is not supported", core::shown(type)));
 }
 
-/// Refuses an `add_prefix_space` of the folder's tokenizer_config.json that differs from tokenizer.json: transformers
-/// would change the tokenizer.
+/// Refuses an `add_prefix_space` in the folder's tokenizer_config.json that differs from tokenizer.json, because
+/// transformers would change the tokenizer accordingly.
 core::result<void> check_prefix_space(const std::filesystem::path& folder, bool cutter_adds, bool normalizer_adds) {
   TROUPE_ASSIGN(const auto keys, read_json_if_there(folder / "tokenizer_config.json"));
   const bool adds = cutter_adds || normalizer_adds;
@@ -314,7 +318,8 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
   auto cutter = text_cutter::make(json_value_of(keys, "pre_tokenizer"), !parts.changes.is_nothing());
   if (!cutter) return fail(cutter.error().in(at("pre_tokenizer")));
   parts.cutter = std::move(*cutter);
-  // The package asks whether the first character of the text is left, not whether the word is the first one.
+  // The package puts the sign before a word if the first character of the text is still there, which a normalizer may
+  // have removed.
   if (parts.cutter.adds_to_document() && parts.changes.removes())
     return core::refused(at("pre_tokenizer") +
                          ": Metaspace: prepend_scheme: first after a normalizer that removes characters is not "
@@ -352,7 +357,7 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
                                     .end_of_text = special.end ? special.end : number_of("<|endoftext|>"),
                                     .digest = {},
                                     .marked = marked_in(special, words)};
-  // An added word that is sought in normalized text is also decoded in that form, as in the package.
+  // As in the package, an added word that is found in normalized text is also decoded as its normalized text.
   for (const auto& w : words) {
     if (!w.is_normalized) continue;
     TROUPE_ASSIGN(parts.text_of[w.id], parts.changes.apply(w.text, {}));

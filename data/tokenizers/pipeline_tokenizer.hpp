@@ -1,6 +1,6 @@
-// The tokenizer of a tokenizer.json: added words are found, the text between them is normalized and cut into words, and
-// a model encodes the words. Owns the order of these steps and the division of long texts; each step has a source of
-// its own. Byte pairs with the patterns of text_rules.hpp are the task of byte_pair.hpp, which is faster.
+// The tokenizer of a tokenizer.json: finds added words, normalizes the text between them, cuts it into words, and
+// encodes the words with a model. Owns the order of these steps and the division of long texts; leaves each step to its
+// own source. Byte pairs with the patterns of text_rules.hpp are the task of byte_pair.hpp, which is faster.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@
 
 namespace troupe::data {
 
-/// True if the tokenizer.json `keys` needs open_pipeline_tokenizer(): its texts are not prepared by rules of
-/// text_rules.hpp, or one of its folder's added words takes blanks, must stand alone, or is sought in normalized text.
+/// True if the tokenizer.json `keys` needs open_pipeline_tokenizer(): text_rules.hpp does not have its rules for
+/// preparing texts, or one of the folder's added words takes blanks, must stand alone, or is found in normalized text.
 core::result<bool> needs_pipeline(const std::filesystem::path& path, const nlohmann::json& keys);
 
 /// Opens the tokenizer.json `path`, whose object is `keys`. `truncation` and `padding` are ignored. Post-processors are

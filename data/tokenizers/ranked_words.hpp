@@ -1,6 +1,6 @@
-// A byte-level vocabulary as a list of words in the order in which they are made, which is all that tiktoken's files
-// state, and the tokenizer.json that makes the same tokens. Source: tiktoken (the pair whose word has the lowest rank
-// is merged first; a word of the list is one token).
+// A byte-level vocabulary as a list of words in the order in which merges make them, which is all that tiktoken's files
+// state, and its conversion to a tokenizer.json that makes the same tokens. Source: tiktoken (the pair whose word has
+// the lowest rank is merged first; a word of the list is one token).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,9 @@ struct ranked_words {
   std::vector<std::string> words;                         ///< bytes of the words, by rank
   uint32_t first_token = 0;                               ///< number of the token of the first word; the others follow
   std::vector<std::pair<uint32_t, std::string>> special;  ///< numbers and texts of tokens that no text contains
-  std::string_view expression;                            ///< regular expression of what is merged by itself
-  bool composes = false;                                  ///< true: characters are composed first (NFC)
+  /// regular expression of a word; the bytes of a word are merged separately
+  std::string_view expression;
+  bool composes = false;  ///< true: characters are composed first (NFC)
 };
 
 /// Returns the tokenizer.json. Refused: a word that occurs twice, also as a special token.

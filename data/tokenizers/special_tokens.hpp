@@ -25,8 +25,8 @@ struct added_word {
   bool is_special = false;
   bool takes_left = false;   ///< true: the word takes the blanks before it (`lstrip`)
   bool takes_right = false;  ///< true: the word takes the blanks after it (`rstrip`)
-  bool is_single = false;    ///< true: the word is found only between characters that are no part of words
-  /// False: a file says `"normalized": false`, so the word is found before all words that lack this mark.
+  bool is_single = false;    ///< true: the word is found only if no letter or other character of words is next to it
+  /// False: a file has `"normalized": false` for the word, so that it is found before the normalized words.
   bool is_normalized = true;
 };
 

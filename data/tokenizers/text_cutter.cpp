@@ -20,10 +20,10 @@ using json = nlohmann::json;
 struct cut_element {
   size_t begin = 0, end = 0;
   bool is_match = false;
-  bool has_match = false;  ///< true: a match of several characters lies in it
+  bool has_match = false;  ///< true: the element contains a match of several characters
 };
 
-/// Returns a part of a word, which the step `number` has cut unless the word begins with it.
+/// Returns a part of a word; `number` is the step that cut before it, unless the part begins the word.
 cut_word part_of(const cut_word& word, const cut_element& part, uint32_t number) {
   const size_t begin = part.begin;
   return {.text = word.text.substr(begin, part.end - begin),
@@ -159,7 +159,7 @@ core::result<void> text_cutter::add(const json& keys, uint32_t depth, bool norma
     TROUPE_TRY(add_set(white_space(), behaviour::removed));
     return add_set(punctuation(), behaviour::isolated);
   }
-  if (type == "Whitespace") {  // \w+|[^\w\s]+
+  if (type == "Whitespace") {  // expression: \w+|[^\w\s]+
     const auto many = [](const character_set& set) {
       pattern_node out{.is = pattern_node::kind::repeat, .least = 1};
       out.parts.push_back(set_pattern(set));
@@ -214,7 +214,8 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
   const auto& by = steps_[number];
   const std::string_view text = word.text;
   std::vector<cut_element> elements;
-  // A match that begins at `limit` may be longer than the text known so far: later steps must not read text from there.
+  // `limit` is the byte at which a match begins that further text may extend, so later steps do not see text from there
+  // on.
   size_t known = 0, limit = text.size();
   const auto add_element = [&](size_t begin, size_t end, bool is_match) {
     const bool has_match = is_match && !by.pattern->matches_one_character();
@@ -229,10 +230,10 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
     known = next.end;
   }
   const bool joins = by.matches != behaviour::removed && by.matches != behaviour::isolated;
-  // Text up to `limit` is no match, whatever follows; of an open word it may go on.
+  // The text up to `limit` is not part of a match. If the word is open, this text may continue.
   if (!word.is_open || joins) add_element(known, limit, false);
-  std::vector<cut_element> words;  // is_match: the word is removed
-  bool before = false;             // whether the element before is a match
+  std::vector<cut_element> words;  // the parts of the word; is_match: the part is removed
+  bool before = false;             // true: the previous element is a match
   const auto join = [&](const cut_element& e, bool joined) {
     if (joined && !words.empty()) {
       words.back().begin = std::min(words.back().begin, e.begin);
@@ -261,10 +262,10 @@ core::result<void> text_cutter::cut_by(uint32_t number, const cut_word& word, st
       std::ranges::reverse(words);
       break;
   }
-  // Text that is no match is removed by an inverted step that removes.
+  // The end of the word that is still open. A step that removes the text between matches also removes it here.
   cut_element open{.begin = by.matches == behaviour::removed && by.is_inverted ? limit : known, .end = limit};
   if (word.is_open && joins && !words.empty()) {
-    // The last word may be joined with what follows it.
+    // The last part may still be joined with the text that follows.
     open = words.back();
     words.pop_back();
   }
@@ -288,7 +289,8 @@ core::result<void> text_cutter::cut(std::string_view text, const cut_text& about
         continue;
       }
       const bool is_first = !word.cut_by;
-      // A word at the beginning of a later part is the rest of one that the first step has seen.
+      // At the first step, a text that is not the beginning continues a word of the previous part, which has its sign
+      // already.
       const bool has_begin = !is_first || about.is_begin || number > 0;
       const bool adds = by.adds_to_document ? is_first && about.is_begin && about.begins_document && word.place == 0
                                             : by.adds_to_words && has_begin;

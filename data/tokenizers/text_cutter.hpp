@@ -1,5 +1,5 @@
-// Cuts texts into words as the key `pre_tokenizer` of a tokenizer.json says: a sequence of steps, each of which cuts
-// the words of the step before it. Models encode each word by itself.
+// Cuts texts into words by the key `pre_tokenizer` of a tokenizer.json: a sequence of steps, each of which cuts the
+// words of the previous step. Models encode each word separately.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,25 @@ namespace troupe::data {
 /// A word, or a text that is not cut yet.
 struct cut_word {
   std::string_view text;
-  size_t place = 0;                ///< byte of the text to which the word's first byte belongs
-  const size_t* places = nullptr;  ///< [byte of the word]: that place; null: bytes follow one another in the text, too
+  size_t place = 0;  ///< byte of the text to which the first byte of the word corresponds
+  /// [byte of the word]: byte of the text to which it corresponds; null: `place` plus the index
+  const size_t* places = nullptr;
   /// Number of the step that cut before the word; nullopt: the text begins with the word.
   std::optional<uint32_t> cut_by{};
-  bool begins_in_match = false;  ///< true: an earlier step than `cut_by` has one match on both sides of that place
-  bool has_match = false;        ///< true: a match of several characters lies in the word
-  bool is_open = false;          ///< true: the word may go on in text that is not seen yet, or be cut otherwise
+  /// true: a match of an earlier step than `cut_by` extends across the beginning of the word
+  bool begins_in_match = false;
+  bool has_match = false;  ///< true: the word contains a match of several characters
+  bool is_open = false;    ///< true: text that is not known yet may extend the word or cut it otherwise
 
   [[nodiscard]] size_t place_of(size_t byte) const { return places == nullptr ? place + byte : places[byte]; }
 };
 
-/// The place of a text to be cut within its document.
+/// Position within its document of a text that is cut.
 struct cut_text {
   bool begins_document = true;  ///< true: the text is the beginning of a document
-  bool is_begin = true;         ///< false: an earlier part of the text, up to a place that may_divide_after(), was cut
-  bool is_open = false;         ///< true: more of the text may follow
+  /// false: an earlier part of the text, which ended at a place that may_divide_after() allows, was cut before
+  bool is_begin = true;
+  bool is_open = false;  ///< true: more of the text may follow
 };
 
 class text_cutter {
@@ -50,24 +53,26 @@ class text_cutter {
 
   /// True if models read the bytes of words (ByteLevel), not their characters.
   [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
-  /// True if a step puts a space or its sign before a text.
+  /// True if a step puts a space, or the sign that replaces spaces, before a text.
   [[nodiscard]] bool adds_space() const { return adder_.has_value(); }
-  /// True if a step puts its sign before the first word of a document alone.
+  /// True if a step puts the sign that replaces spaces only before the first word of a document.
   [[nodiscard]] bool adds_to_document() const;
-  /// True if a text may be divided before a word that this step cut: the next part is then cut as in the whole text.
+  /// True if a text may be divided before a word that step `step` has cut: the next part is then cut as it is in the
+  /// whole text.
   [[nodiscard]] bool may_divide_after(uint32_t step) const { return !adder_ || *adder_ == 0 || step < *adder_; }
-  /// True if an open word may be divided anywhere: no step looks at more than one character.
+  /// True if an open word may be divided anywhere, because no step examines more than one character at a time.
   [[nodiscard]] bool may_divide_words() const;
 
  private:
   enum class behaviour : uint8_t { removed, isolated, joined_to_previous, joined_to_next, contiguous };
   struct step {
     std::optional<pattern_machine> pattern{};  ///< nullopt: a step that changes words
-    bool is_inverted = false;                  ///< true: text between matches is treated as matches, and they as text
+    /// true: the text between matches is treated as the matches, and the matches as the text between them
+    bool is_inverted = false;
     behaviour matches = behaviour::isolated;
-    std::string space{};            ///< a changing step: what spaces become, and what is put before a word
-    bool adds_to_document = false;  ///< true: only a document's first word gets it
-    bool adds_to_words = false;     ///< true: all words get it
+    std::string space{};            ///< of a step that changes words: replacement of each space, also put before words
+    bool adds_to_document = false;  ///< true: `space` is put before the first word of a document only
+    bool adds_to_words = false;     ///< true: `space` is put before every word
   };
 
   core::result<void> add(const nlohmann::json& keys, uint32_t depth, bool normalizer_moves);
@@ -81,7 +86,7 @@ class text_cutter {
 
   std::vector<step> steps_;
   bool is_byte_level_ = false;
-  std::optional<uint32_t> adder_;  ///< the first step that puts something before words
+  std::optional<uint32_t> adder_;  ///< number of the first step that puts `space` before words
   bool has_two_adders_ = false;
   std::deque<std::string> texts_;  ///< texts of words that a step has changed
   std::deque<std::vector<size_t>> places_;

@@ -21,7 +21,7 @@ struct pattern_row {
   word_pattern pattern;
   std::string_view name;        ///< llama.cpp's name
   bool is_split;                ///< true: tokenizer.json has the expression in a pre-tokenizer Split
-  std::string_view expression;  ///< regular expression of a word, in which `\s` stands for Unicode's White_Space
+  std::string_view expression;  ///< regular expression of words, in which `\s` stands for Unicode's White_Space
 };
 
 // GPT-2's pattern is that of the encoder of "Language models are unsupervised multitask learners" (Radford et al.
@@ -40,7 +40,7 @@ const pattern_row& row_of(word_pattern pattern) { return *std::ranges::find(patt
 
 std::string type_of(const json& part) { return part.is_object() ? json_text_of(part, "type") : std::string(); }
 
-/// True for the pre-tokenizer ByteLevel without a space before the text; `cuts` says whether it cuts words, too.
+/// True for the pre-tokenizer ByteLevel without a space before the text; `cuts`: it also cuts words.
 bool is_byte_level(const json& part, bool cuts) {
   return type_of(part) == "ByteLevel" && !json_flag_of(part, "add_prefix_space", true) &&
          json_flag_of(part, "use_regex", true) == cuts;

@@ -27,17 +27,17 @@ namespace fs = std::filesystem;
 using json = nlohmann::json;
 using special_list = std::vector<std::pair<uint32_t, std::string>>;
 
-/// A model whose lists are known.
+/// A model with known lists of words.
 struct listed_model {
-  std::string_view rules;  ///< name of the row of named_rules that has its pattern
+  std::string_view rules;  ///< name of the row of named_rules.cpp with the model's rules
   bool composes = false;
-  std::string_view begin, end;  ///< texts of the first and the last token of texts; empty: the model has none
+  std::string_view begin, end;  ///< texts of the tokens that begin and end a text; empty: the model has none
   special_list (*special)(uint32_t words);
-  std::string_view expression{};  ///< pattern that no row has; empty: that of the row
+  std::string_view expression{};  ///< regular expression of the model, if no row has it; empty: that of the row
 };
 
-/// The pattern of cl100k_base. Llama 3's differs at the end of a text alone, where blanks after a line break are one
-/// word with it.
+/// The pattern of cl100k_base. Llama 3's pattern differs only at the end of a text, where blanks after a line break are
+/// one word with the line break.
 constexpr std::string_view cl100k_expression =
     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
     R"(|\s+(?![\s\S])|\s*[\r\n]|\s+(?!\S)|\s)";

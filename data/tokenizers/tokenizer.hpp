@@ -25,8 +25,8 @@ inline constexpr uint64_t max_tokenizer_bytes = uint64_t{256} << 20;
 inline constexpr uint64_t max_vocabulary = uint64_t{1} << 24;
 
 struct tokenizer_description {  ///< identity of a tokenizer, which descriptions of token files and checkpoints store
-  /// Kind of tokenizer: bytes, sentencepiece, of byte pairs (kind_of in text_rules.hpp), or of a model
-  /// (word_model.hpp).
+  /// Kind of tokenizer: bytes, sentencepiece, a kind of byte pairs (kind_of() in text_rules.hpp), or the kind of a
+  /// model (word_model.hpp).
   std::string kind;
   uint64_t vocab_size = 0;                ///< size of the vocabulary: every token is below this number
   std::optional<uint32_t> end_of_text{};  ///< number of the token after each document (nullopt: there is none); a text
@@ -36,7 +36,7 @@ struct tokenizer_description {  ///< identity of a tokenizer, which descriptions
   std::string digest;
   /// Digest of the bytes of vocab.json and merges.txt; empty if the tokenizer was read from other files.
   std::string file_digest{};
-  /// Tokens that are no part of a text, of a tokenizer whose files name them; not stored with the identity.
+  /// Tokens that are no part of a text, if the tokenizer's files name any; not stored with the identity.
   marked_tokens marked{};
 };
 
@@ -44,7 +44,7 @@ struct tokenizer_description {  ///< identity of a tokenizer, which descriptions
 /// the files' bytes as its digest.
 bool same_vocabulary(const tokenizer_description& one, const tokenizer_description& other);
 
-/// A part of a text, as encode_part() sees it: valid UTF-8 apart from a character that its end may cut.
+/// A part of a text, as encode_part() receives it: valid UTF-8, except that its end may cut a character.
 struct text_part {
   std::string_view text;
   bool is_begin = true;  ///< true: the text begins with this part
@@ -60,23 +60,23 @@ class tokenizer {
   /// Appends the tokens of `text`, which may be any bytes. Names of special tokens in the text are ordinary text.
   virtual core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) = 0;
 
-  /// Encodes the beginning of what is left of a text: appends the tokens that no further text can change, and returns
-  /// the length of their bytes, after which the next part begins. A part that ends the text is encoded whole. 0: the
-  /// part is too short to decide any token. The tokens of all parts are those that encode() makes of the whole text,
-  /// wherever the caller lets parts end. A tokenizer without this function encodes only whole texts.
+  /// Encodes the beginning of the rest of a text: appends the tokens that no further text can change, and returns the
+  /// length of their bytes; the next part begins after these bytes. A part that ends the text is encoded whole. Returns
+  /// 0 if the part is too short to decide any token. The tokens of all parts together are those that encode() makes of
+  /// the whole text, wherever the caller ends the parts. A tokenizer without this function encodes only whole texts.
   virtual core::result<size_t> encode_part(const text_part& part, std::vector<uint32_t>& out) {
     if (!part.is_begin || !part.is_end) return size_t{0};
     TROUPE_TRY(encode(part.text, out));
     return part.text.size();
   }
 
-  /// Returns the characters ("signs") before which alone a long text may be cut, so that encode() of the first part and
-  /// encode_next() of all further parts give the tokens of the whole text; an empty text: it cannot be cut. nullopt:
+  /// Returns the only characters ("signs") before which a long text may be cut, so that encode() of the first part and
+  /// encode_next() of all further parts give the tokens of the whole text. Empty: a text cannot be cut. nullopt:
   /// encode_part() finds the positions.
   [[nodiscard]] virtual std::optional<std::string_view> cut_signs() const { return std::nullopt; }
 
-  /// True if a part may end with `character` when one of cut_signs() follows: the character's tokens do not depend on
-  /// the next sign.
+  /// True if a part may end with `character` when one of cut_signs() follows, because the character's tokens do not
+  /// depend on the next sign.
   [[nodiscard]] virtual bool may_end_part(std::string_view character) const { return !character.empty(); }
 
   /// True if `text` may be cut before its byte `at`: no added word of the vocabulary extends across that position.

@@ -1,5 +1,5 @@
-// Reads files of a tokenizer's folder as text or JSON, and checks them. The class, the model and the reading have a
-// source each.
+// Reads files of a tokenizer's folder as text or JSON, and checks them. The checks of the class and of the model, and
+// the reading, each have a source file of their own.
 #pragma once
 
 #include <cstdint>

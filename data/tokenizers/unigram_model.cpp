@@ -10,7 +10,7 @@
 namespace troupe::data {
 namespace {
 
-/// Difference of an unknown character's score to the lowest score of the vocabulary.
+/// Number by which an unknown character's score is below the lowest score of the vocabulary.
 constexpr double unknown_penalty = 10;
 
 class unigram_model final : public word_model {
@@ -28,7 +28,7 @@ class unigram_model final : public word_model {
     if (is_kept && cache_.append(word, hash, out)) return {};
     TROUPE_TRY(divide(word));
     tokens_.clear();
-    // The last word first; unknown characters in a row are one word.
+    // Collects the words of the best division, the last word first; consecutive unknown characters become one word.
     ends_.clear();
     for (size_t end = word.size(); end > 0; end = best_[end].begin) {
       const bool joins = !ends_.empty() && ends_.back().is_unknown && best_[end].is_unknown;
@@ -47,7 +47,7 @@ class unigram_model final : public word_model {
  private:
   struct best_end {
     double score = 0;
-    size_t begin = 0;  ///< where the last word of the best division up to here begins
+    size_t begin = 0;  ///< byte at which the last word begins in the best division of the text before this byte
     bool is_reached = false, is_unknown = false;
   };
   struct part_of_word {
@@ -101,7 +101,7 @@ class unigram_model final : public word_model {
   std::vector<std::optional<uint32_t>> bytes_;  ///< [byte]: token `<0x0A>`; empty if bytes have no tokens
   word_trie trie_;
   word_cache cache_;
-  std::vector<best_end> best_;  ///< [byte]: the best division of the word up to there
+  std::vector<best_end> best_;  ///< [byte]: the best division of the word's bytes before this byte
   std::vector<part_of_word> ends_;
   std::vector<uint32_t> tokens_;
 };

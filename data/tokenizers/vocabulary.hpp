@@ -37,9 +37,10 @@ struct vocabulary {
   std::vector<vocabulary_entry> entries;
   std::vector<std::string> merges;  ///< texts `left right` of the merges, in the order of their ranks
   text_rules rules{};               ///< how a byte-level vocabulary prepares texts before merging
-  /// Reason why words and merges do not determine the tokens of a text; empty: they do.
+  /// Reason why the words and the merges do not determine the tokens of a text; empty: they do.
   std::string objection{};
-  /// Message that the vocabulary lacks a byte, so that a text with this byte cannot be encoded; empty: all can.
+  /// Message that the vocabulary lacks a byte, so that a text with this byte cannot be encoded; empty: it lacks no
+  /// byte.
   std::string fault{};
   special_tokens special{};           ///< special tokens of the folder and of a SentencePiece model
   bool adds_space = false;            ///< SentencePiece: true: the model adds a space before a text

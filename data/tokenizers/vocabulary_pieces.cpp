@@ -20,7 +20,7 @@ enum kind_of_model : uint64_t { unigram = 1, byte_pairs = 2 };
 
 std::string text_in(bytes b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
 
-/// Calls `each` for every field of a message; broken messages were refused before.
+/// Calls `each` for every field of a message, which an earlier check has found valid.
 void for_fields(bytes message, auto&& each) {
   for (wire_reader in(message); !in.at_end();) {
     const auto field = in.next();

@@ -33,8 +33,9 @@ class word_cutter {
   /// word of its own.
   core::result<size_t> next(std::string_view text, size_t at);
 
-  /// Returns the length of the word that begins at `at`, as next() does, of a text of which `text` is the beginning;
-  /// nullopt: the word depends on what follows, since the pattern looks at the end of `text` before it has a match.
+  /// Returns the length of the word that begins at `at`, as next() does, if more text may follow `text`. Returns
+  /// nullopt if the word depends on the further text, because the pattern examines the end of `text` before it has a
+  /// match.
   core::result<std::optional<size_t>> next_whatever_follows(std::string_view text, size_t at);
 
   /// True if PCRE2 compiled the pattern to machine code.
@@ -42,7 +43,7 @@ class word_cutter {
 
  private:
   struct parts;
-  /// Returns PCRE2's result of a match at `at` with these options: a negative number if there is none.
+  /// Returns PCRE2's result of a match at `at` with these options, negative if there is no match.
   [[nodiscard]] int match(std::string_view text, size_t at, uint32_t options);
   explicit word_cutter(std::unique_ptr<parts> p);
   std::unique_ptr<parts> parts_;

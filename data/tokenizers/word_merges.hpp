@@ -1,5 +1,5 @@
-// Finds the merges of a byte-pair vocabulary whose file has the order of its words only, as SentencePiece's and
-// tiktoken's have.
+// Finds the merges of a byte-pair vocabulary whose file states only the order of its words, as SentencePiece's and
+// tiktoken's files do.
 #pragma once
 
 #include <array>
@@ -10,9 +10,9 @@
 
 namespace troupe::data {
 
-/// Returns the merges into the words, which are in the order in which they are made: every pair (left, right) of
-/// indices of words whose texts together are a word, by the index of that word, then by left and right. Words are
-/// unique; each algorithm that merges the pair with the first word is also one that follows this list.
+/// Returns the merges that make the `words`, which are unique and in the order in which they are made: every pair
+/// (left, right) of indices of words whose texts together are a word, by the index of that word, then by left and
+/// right. Merging pairs in the order of this list gives the same tokens as merging the pair whose word comes first.
 std::vector<std::array<uint32_t, 2>> merges_into(std::span<const std::string> words);
 
 }  // namespace troupe::data

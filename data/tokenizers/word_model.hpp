@@ -1,5 +1,5 @@
 // Encodes single words, which a tokenizer.json has cut from a text, as tokens: the models BPE, Unigram and WordPiece.
-// Reading the key `model` is in word_model.cpp, each model in a source of its own.
+// word_model.cpp reads the key `model`; each model has a source file of its own.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class word_model {
   /// the vocabulary has no token.
   virtual core::result<void> encode(std::string_view word, std::vector<uint32_t>& out) = 0;
 
-  /// True if both sides of byte `at` of `word`, of which more may follow, have the tokens that they have as words of
-  /// their own.
+  /// True if the two parts of `word` before and after byte `at` have the same tokens as separate words and within
+  /// `word`, even if more text follows `word`.
   [[nodiscard]] virtual bool may_divide(std::string_view /*word*/, size_t /*at*/) const { return false; }
 };
 
@@ -46,7 +46,7 @@ class word_model {
 struct model_in_file {
   std::unique_ptr<word_model> model;
   model_words words;
-  std::string kind;      ///< of tokenizer_description: byte-pairs, unigram or wordpiece
+  std::string kind;      ///< kind of the model for tokenizer_description: byte-pairs, unigram or wordpiece
   std::string identity;  ///< text for the digest: words, merges, scores and all keys that decide tokens
 };
 
@@ -63,24 +63,27 @@ std::vector<std::optional<uint32_t>> byte_tokens(const model_words& words);
 
 /// Options of a BPE model.
 struct pair_options {
-  bool is_byte_level = false;      ///< words have bytes
-  bool takes_whole_words = false;  ///< a word that the vocabulary has is one token (`ignore_merges`)
-  bool has_byte_tokens = false;    ///< a character without a token becomes the tokens of its bytes (`byte_fallback`)
-  bool fuses_unknown = false;      ///< unknown characters in a row are one token (`fuse_unk`)
+  bool is_byte_level = false;      ///< true: words consist of bytes, not of characters
+  bool takes_whole_words = false;  ///< true: a word that the vocabulary contains becomes one token (`ignore_merges`)
+  /// true: a character without a token becomes the tokens of its bytes (`byte_fallback`)
+  bool has_byte_tokens = false;
+  bool fuses_unknown = false;  ///< true: consecutive unknown characters become one token (`fuse_unk`)
   std::optional<uint32_t> unknown{};
-  std::string prefix{};  ///< stands before all symbols of a word but the first (`continuing_subword_prefix`)
-  std::string suffix{};  ///< stands after the last symbol of a word (`end_of_word_suffix`)
+  std::string prefix{};  ///< prefix of all symbols of a word except the first (`continuing_subword_prefix`)
+  std::string suffix{};  ///< suffix of the last symbol of a word (`end_of_word_suffix`)
 };
 
 /// Makes a BPE model; `merges` are pairs of words by rank. Refused: merges of missing words or into missing words, and
 /// one that occurs twice.
 core::result<std::unique_ptr<word_model>> make_pair_model(
     const model_words& words, const std::vector<std::pair<std::string, std::string>>& merges, pair_options options);
-/// Makes a Unigram model: the words with the highest sum of scores. `unknown` is the token of characters without one.
+/// Makes a Unigram model, which divides a word into the words of the vocabulary with the highest sum of scores.
+/// `unknown` is the token for characters that have none.
 std::unique_ptr<word_model> make_unigram_model(const model_words& words, std::optional<uint32_t> unknown,
                                                bool has_byte_tokens);
-/// Makes a WordPiece model: the longest word at each place, those within a text's word with `prefix`. A word without
-/// such a division, or with more than `most_characters`, becomes `unknown`.
+/// Makes a WordPiece model, which takes the longest word of the vocabulary at each place of a word; after the first
+/// place, words of the vocabulary have `prefix`. A word that cannot be divided in this way, or has more than
+/// `most_characters`, becomes `unknown`.
 std::unique_ptr<word_model> make_piece_model(const model_words& words, uint32_t unknown, std::string prefix,
                                              uint64_t most_characters);
 

@@ -48,7 +48,7 @@ class piece_model final : public word_model {
 
   uint32_t unknown_;
   uint64_t most_characters_;
-  word_trie first_, inner_;  ///< words at the beginning of a word, and those within one without their prefix
+  word_trie first_, inner_;  ///< words for the first place of a word, and words for later places, without their prefix
   word_cache cache_;
   std::vector<uint32_t> tokens_;
 };

@@ -1,5 +1,5 @@
 // BERT: attention to all tokens of a text, layer norms of the residual path, learned positions and types of tokens, a
-// head that transforms the hidden state before it meets the embedding.
+// head that transforms the hidden state before it is multiplied with the embedding.
 #include "families/all_families.hpp"
 #include "families/bert_layers.hpp"
 

@@ -36,8 +36,8 @@ inline constexpr fixed_text bert_fixed_texts[] = {
     {"position_embedding_type", "absolute", "How positions enter: by embeddings of their own."},
 };
 
-/// Returns the keys of a family with BERT's layers, whose absent keys mean a vocabulary of `vocabulary` tokens, of
-/// which `padding` is the padding token; `unread` are its keys that are not read.
+/// Returns the keys of a family with BERT's layers. A config.json without the keys describes a vocabulary of
+/// `vocabulary` tokens with the padding token `padding`. `unread` are keys of the family that Troupe does not read.
 constexpr config_keys bert_keys(uint32_t vocabulary, uint32_t padding, std::span<const unread_key> unread = {}) {
   return {
       .layers = {"num_hidden_layers", 12},

@@ -69,14 +69,14 @@ struct config_keys {
   size_key inner = {};       ///< key of the inner width of the MLP; `usual` 0: 4 x width
   size_key positions = {}, vocabulary = {};
   size_key token_types = {};  ///< key of the number of types that a token may have; no key: tokens have no types
-  /// Key of the number of tokens that a token attends to, itself and those before it; null in config.json: to all.
+  /// Key of the number of tokens that a token attends to, including itself; null in config.json: it attends to all.
   size_key window = {};
-  flag_key window_switch = {};  ///< key of the flag without which the window has no effect; no key: it always has
+  flag_key window_switch = {};  ///< key of a flag that switches the window on; no key: the window is always on
   /// Key of the number of first layers without a window, if the key `layer_types` does not name each layer's kind of
   /// attention; no key: all layers have it.
   size_key full_layers = {};
-  /// Key of a number n: every n-th layer has no window, if `layer_types` does not name the layers' kinds; no name and
-  /// 0: there are no such layers.
+  /// Key of a number n: every n-th layer has no window, if `layer_types` does not name the layers' kinds. No name and
+  /// 0: all layers have the window.
   size_key full_every = {};
   /// True: all layers have the window, whatever the key `layer_types` says, which transformers does not read for the
   /// family.
@@ -91,21 +91,24 @@ struct config_keys {
   padding_key padding = {};
   /// Key of a flag: attention and MLP read the same residual path, and their results are added to it together.
   flag_key parallel_residual = {};
-  /// Keys of factors: of the embedding's vectors, of what attention and MLP add to the residual path, and of the
-  /// attention scores (`usual` 0: 1 / sqrt(head width)); key of the number by which the head's products are divided.
+  /// Keys of factors: embedding_scale of the embedding's vectors, residual_scale of the outputs of attention and MLP
+  /// before they are added to the residual path, attention_scale of the attention scores (`usual` 0: 1 / sqrt(head
+  /// width)). logit_divisor: key of the number by which the head's products are divided.
   number_key embedding_scale = {.usual = 1}, residual_scale = {.usual = 1}, attention_scale = {};
   number_key logit_divisor = {.usual = 1};
   number_key score_width = {};  ///< key of a number w: attention scores have the factor 1 / sqrt(w)
   /// Keys of the soft caps of attention scores and of logits; null in config.json, or `usual` 0: none.
   number_key attention_soft_cap = {}, logit_soft_cap = {};
   number_key rotary_base = {"rope_theta", 10000};  ///< key of the base of rotary positions
-  number_key local_rotary_base = {};  ///< key of the base in layers with a window; no key: that of the other layers
+  /// key of the base in layers with a window; no key: the same base as in the other layers
+  number_key local_rotary_base = {};
   number_key rotary_share = {.usual = 1};  ///< key of the part of a head's elements that are rotated
-  /// Positions before scaling if config.json has no key original_max_position_embeddings; 0: by the scaling itself.
+  /// Positions before scaling if config.json lacks the key original_max_position_embeddings; 0: the scaling states
+  /// them, or they are the model's number of positions.
   uint32_t original_positions = 0;
-  /// Key of a list with 1 for each layer with rotary positions and 0 for each without; without the list, every n-th
-  /// layer has none, with n from the other key. Layers without positions have the window if the model has one. No key:
-  /// all layers have positions.
+  /// Key of a list with 1 for each layer with rotary positions and 0 for each layer without. If config.json lacks the
+  /// list, every n-th layer has no positions, where n is the value of `unrotated_every`. Layers without positions have
+  /// the window if the model has one. No key: all layers have positions.
   std::string_view rotated_layers = {};
   size_key unrotated_every = {};
   std::span<const std::string_view> longrope_names = {};  ///< other names of the scaling longrope in older files
@@ -130,11 +133,13 @@ struct layer_names {
   /// Names of the norms of queries and of keys, before they are rotated; empty: there are none.
   std::string_view query_norm = {}, key_norm = {};
   std::string_view attention_output = {};
-  /// Name of the norm of what attention adds to the residual path, behind its last linear layer; empty: there is none.
+  /// Name of the norm of attention's output, which is applied before the output is added to the residual path; empty:
+  /// there is none.
   std::string_view attention_end_norm = {};
-  std::string_view mlp_norm = {};      ///< name of the norm before the MLP; empty: there is none
-  std::string_view mlp_end_norm = {};  ///< name of the norm of what the MLP adds to the residual path; empty: none
-  std::string_view gate = {};          ///< name of the MLP's gate, if it is a layer of its own
+  std::string_view mlp_norm = {};  ///< name of the norm before the MLP; empty: there is none
+  /// name of the norm of the MLP's output before it is added to the residual path; empty: none
+  std::string_view mlp_end_norm = {};
+  std::string_view gate = {};  ///< name of the MLP's gate, if it is a layer of its own
   /// Name of one linear layer of the MLP's gate and of the values that it multiplies; empty: they have layers of their
   /// own, or the MLP has no gate.
   std::string_view gate_and_up = {};
@@ -166,11 +171,11 @@ enum class packing : uint8_t {
   by_head        ///< for each head its query, its key and its value; there are as many key-value heads as heads
 };
 
-/// Where the norms of a block are among its parameters in Hugging Face's files.
+/// Position of a block's norms among its parameters in Hugging Face's files.
 enum class norm_order : uint8_t {
-  beside,  ///< each before the layers that read it
+  beside,  ///< each norm before the layers that read it
   first,   ///< before all other parameters of the block
-  last     ///< behind all other parameters of the block
+  last     ///< after all other parameters of the block
 };
 
 /// How the element order of a matrix in a GGUF file differs from that of a model's parameter.
@@ -181,8 +186,8 @@ enum class gguf_order : uint8_t {
   /// elements; the GGUF file stores the two elements of each pair side by side.
   query_rotary,
   key_rotary,  ///< rows of a key matrix, in the order of query_rotary within each key-value head
-  raised,      ///< in the same order, and the GGUF file stores each element plus 1
-  by_head,     ///< rows of packing::by_head in the model, of packing::side_by_side in the GGUF file
+  raised,      ///< same order, but the GGUF file stores each element plus 1
+  by_head,     ///< rows in the order packing::by_head in the model, packing::side_by_side in the GGUF file
 };
 
 /// A pair of patterns of parameter names: in the model, without the family's prefix, and in GGUF files. `#` matches the
@@ -192,19 +197,20 @@ struct gguf_name {
   gguf_order weight = gguf_order::same, bias = gguf_order::same;
 };
 
-/// A number of config.json that GGUF files of a family store, too: the metadata key without the architecture's name,
-/// and the number's key in config.json.
+/// A number of config.json that GGUF files of a family also store: its metadata key without the architecture's name,
+/// and its key in config.json.
 struct gguf_number {
   std::string_view theirs;
   number_key config_keys::*ours;
-  double absent = -1;  ///< llama.cpp's value if a file lacks the key; below 0: every file has it. 0 means none
+  /// llama.cpp's value if a file lacks the key, where 0 means that the model has none; below 0: every file has the key
+  double absent = -1;
 };
 
-/// Which models' files of an architecture llama.cpp loads, by whether they have a certain part.
+/// Tells which models of an architecture llama.cpp loads, by a part that a model may have.
 enum class gguf_part : uint8_t {
-  optional,  ///< with it and without it
-  required,  ///< only with it
-  unknown    ///< only without it
+  optional,  ///< models with the part and models without it
+  required,  ///< only models with the part
+  unknown    ///< only models without the part
 };
 
 struct gguf_row {                    ///< names of one family in GGUF files
@@ -213,23 +219,23 @@ struct gguf_row {                    ///< names of one family in GGUF files
   /// Transformers' name of the activation function that llama.cpp always computes for the architecture; a GGUF file
   /// cannot select another one.
   std::string_view activation;
-  /// Numbers that the files store; those of config.json that are not here must have the value of a plain Llama model.
+  /// Numbers of config.json that the files store. All other numbers must have the value of a plain Llama model.
   std::span<const gguf_number> numbers = {};
-  /// True: llama.cpp reads divisors of the rotary frequencies for the architecture; it refuses to load files of others
-  /// that have such tensors.
+  /// True: llama.cpp reads divisors of the rotary frequencies for the architecture; it refuses files of other
+  /// architectures that have such tensors.
   bool divides_frequencies = false;
-  /// True: the files store the window of attention; the layers that have it are the family's usual ones.
+  /// True: the files store the width of the attention window; the family determines which layers have it.
   bool stores_window = false;
   /// Number of blocks of the model whose attention scores llama.cpp multiplies by 1 / sqrt(width / heads), and not by
   /// 1 / sqrt(head width); 0: there is no such model.
   uint32_t wide_blocks = 0;
-  /// A head with weights of its own, the biases of attention and those of the MLP.
+  /// Conditions of llama.cpp on three parts: a head with weights of its own, biases of attention, biases of the MLP.
   gguf_part own_head = gguf_part::optional;
   gguf_part attention_biases = gguf_part::optional, mlp_biases = gguf_part::optional;
 };
 
-/// One family of models: an embedding, blocks of attention and MLP with norms before or behind them or of the residual
-/// path between them, a final norm, a head.
+/// One family of models: an embedding, blocks of attention and MLP, a final norm, a head. Norms precede attention and
+/// MLP, follow them, or are applied to the residual path after each addition.
 struct family {
   std::string_view model_type;    ///< value of config.json's key model_type, and the family's name everywhere
   std::string_view architecture;  ///< transformers' class of the model, for config.json's key `architectures`
@@ -240,7 +246,7 @@ struct family {
   bool attention_output_is_unbiased = false;  ///< true: attention's last layer has no bias, even if the others have one
   norm_order order_of_norms = norm_order::beside;
   bool attention_output_is_first =
-      false;  ///< true: its parameters precede those of the layers before attention in files
+      false;  ///< true: in files, the output layer's parameters precede those of the layers before attention
   packing packed_as = packing::side_by_side;
   query_norm_span query_norms = query_norm_span::head;
   /// Number added to the weights of all norms before they multiply: 1 if weights are stored as differences from 1.
@@ -251,26 +257,26 @@ struct family {
   bool residual_starts_smaller = false;
   gguf_row gguf = {};  ///< without an architecture: GGUF files of the family are neither read nor written
   /// True: a token attends to all tokens of its document, and training replaces some tokens of a text, which the model
-  /// has to find; false: a token attends to those before it and the model has to find the next one.
+  /// has to find. False: a token attends to the tokens before it, and the model has to find the next one.
   bool is_encoder = false;
-  /// True: positions begin behind the number of the padding token, which the key `padding` has.
+  /// True: the first position has the number after the padding token's number (key `padding`).
   bool positions_follow_padding = false;
-  bool positions_are_last = false;  ///< true: in files, the positions are behind the other parameters of the embedding
-  /// Name of the head's activation function, by transformers; empty: the MLP's.
+  bool positions_are_last = false;  ///< true: in files, the positions come after the other parameters of the embedding
+  /// Transformers' name of the head's activation function; empty: the MLP's function.
   std::string_view head_activation = {};
-  /// Beginnings of names, without the prefix, of tensors that files of the family have and that no layer reads: parts
-  /// for other tasks.
+  /// Beginnings, without the prefix, of the names of tensors that files of the family may contain but that no layer
+  /// reads: parts for other tasks.
   std::span<const std::string_view> unread_tensors = {};
 
   [[nodiscard]] constexpr bool is_rotary() const { return names.positions.empty(); }
   [[nodiscard]] constexpr bool is_packed() const { return !names.packed.empty(); }
   [[nodiscard]] constexpr bool has_query_norms() const { return !names.query_norm.empty(); }
-  /// True if what attention, or the MLP, adds to the residual path is normed first.
+  /// True if the outputs of attention and of the MLP are normed before they are added to the residual path.
   [[nodiscard]] constexpr bool has_end_norms() const { return !names.attention_end_norm.empty(); }
   /// True if a norm precedes the linear layers of attention and of the MLP.
   [[nodiscard]] constexpr bool has_first_norms() const { return !names.attention_norm.empty(); }
-  /// True if the residual path is normed after each addition. The norm behind a half of a block, or behind the
-  /// embedding, is computed by the half, or head, that follows.
+  /// True if the residual path is normed after each addition. The norm after a half of a block, or after the embedding,
+  /// is computed by the half, or the head, that follows.
   [[nodiscard]] constexpr bool has_sum_norms() const { return !names.attention_sum_norm.empty(); }
   /// True if a linear layer, an activation and a norm precede the head's last linear layer.
   [[nodiscard]] constexpr bool has_head_transform() const { return !names.head_transform.empty(); }
@@ -283,7 +289,7 @@ struct family {
   [[nodiscard]] constexpr bool has_packed_mlp() const { return !names.gate_and_up.empty(); }
   /// Returns the number of linear layers that compute queries, keys and values: 1 packed layer or 3.
   [[nodiscard]] constexpr uint64_t attention_inputs() const { return is_packed() ? 1 : 3; }
-  /// Returns how many times the inner width the outputs of the MLP's first layers have: 2 with a gate, else 1.
+  /// Returns the total width of the MLP's first layers in multiples of the inner width: 2 with a gate, else 1.
   [[nodiscard]] constexpr uint64_t mlp_inputs() const { return is_gated() ? 2 : 1; }
   /// Returns the number of linear layers before the MLP's activation.
   [[nodiscard]] constexpr uint64_t mlp_first_layers() const { return has_packed_mlp() ? 1 : mlp_inputs(); }
@@ -299,7 +305,7 @@ constexpr bool has_names(const family& f) {
 }
 
 /// True if models/families/ can compute models of the encoder `f`: learned positions, types of tokens, layer norms of
-/// the residual path and no others, separate projections, an MLP without a gate, a tied head with a bias.
+/// the residual path and no other norms, separate projections, an MLP without a gate, a tied head with a bias.
 constexpr bool is_computed_encoder(const family& f) {
   const auto& n = f.names;
   if (f.is_rotary() || f.is_packed() || f.is_gated() || f.norm != norm_kind::layer || f.norm_shift != 0) return false;
@@ -314,10 +320,10 @@ constexpr bool is_computed_encoder(const family& f) {
   return has_names(f);
 }
 
-/// True if models/families/ can compute models of the family: a decoder with learned positions must have one projection
-/// of queries, keys and values, all queries first; attention and MLP of a decoder must have norms before them, behind
-/// them or both, all of them RMS norms if there are any behind; an encoder is computed as is_computed_encoder() says;
-/// every layer must have a name.
+/// True if models/families/ can compute models of the family. A decoder with learned positions must have one projection
+/// of queries, keys and values, all queries first. Attention and MLP of a decoder must have norms before them, after
+/// them or both, all of them RMS norms if any is after them. For an encoder see is_computed_encoder(). Every layer must
+/// have a name.
 constexpr bool is_computed(const family& f) {
   const auto& n = f.names;
   if (f.is_encoder != f.has_sum_norms() || f.is_encoder != f.has_head_transform()) return false;

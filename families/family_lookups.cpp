@@ -1,4 +1,4 @@
-// Finds families by the names that files have for them, and answers questions about all families at once.
+// Finds families by their names in files, and answers questions about all families at once.
 #include "families/all_families.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Gemma 2: norms before and behind attention and the MLP, soft caps of scores and of logits, a window in every other
-// layer, an embedding that grows with the width.
+// Gemma 2: norms before and after attention and the MLP, soft caps of scores and of logits, a window in every other
+// layer, an embedding that is multiplied by the root of the width.
 #include <iterator>
 
 #include "families/all_families.hpp"

@@ -1,5 +1,5 @@
-// Gemma 3, the model of texts: Gemma 2 with norms of the heads of queries and keys instead of the soft cap of scores, a
-// window in five of six layers, and rotary positions with another base in these.
+// Gemma 3, the text model: Gemma 2's layers with norms of each head of queries and keys instead of the soft cap of
+// scores, a window in five of six layers, and rotary positions with another base in the layers with a window.
 #include "families/all_families.hpp"
 #include "families/gemma_layers.hpp"
 

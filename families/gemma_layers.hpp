@@ -1,4 +1,4 @@
-// The layers that Gemma 2 and Gemma 3 share: norms before and behind attention and the MLP, whose weights are stored as
+// The layers that Gemma 2 and Gemma 3 share: norms before and after attention and the MLP, whose weights are stored as
 // differences from 1.
 #pragma once
 
@@ -40,7 +40,7 @@ inline constexpr gguf_name gemma_in_gguf[] = {
     {"layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight"},
     {"layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight"},
     {"layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", gguf_order::raised},
-    // Gemma 3 alone:
+    // Names that only Gemma 3 has:
     {"layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", gguf_order::raised},
     {"layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", gguf_order::raised},
 };

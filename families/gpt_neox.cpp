@@ -1,5 +1,5 @@
 // GPT-NeoX and Pythia: layer norms, one projection of queries, keys and values in the order of heads, a quarter of each
-// head rotated, attention and MLP beside each other.
+// head rotated, attention and MLP that read the same residual path.
 #include "families/all_families.hpp"
 
 namespace troupe::families {

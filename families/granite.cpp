@@ -1,5 +1,5 @@
-// Granite 3: Llama's layers with a factor of the embedding, of attention scores and of what is added to the residual
-// path, and logits that are divided by a number.
+// Granite 3: Llama's layers with factors of the embedding, of attention scores and of the outputs that are added to the
+// residual path, and logits that are divided by a number.
 #include "families/all_families.hpp"
 #include "families/llama_layers.hpp"
 

@@ -1,5 +1,5 @@
-// OLMo 2: Llama's layers, with the norms of a block behind attention and behind the MLP instead of before them, and
-// norms of all queries and of all keys of a token.
+// OLMo 2: Llama's layers, with the norms of a block after attention and after the MLP instead of before them, and norms
+// over all queries and over all keys of a token.
 #include "families/all_families.hpp"
 #include "families/llama_layers.hpp"
 

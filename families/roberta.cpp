@@ -1,5 +1,5 @@
-// RoBERTa: BERT's layers, with positions that begin behind the number of the padding token, and a head with other
-// names.
+// RoBERTa: BERT's layers, with positions that are numbered from the padding token's number plus 1, and a head with
+// other names.
 #include "families/all_families.hpp"
 #include "families/bert_layers.hpp"
 

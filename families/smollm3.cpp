@@ -1,4 +1,5 @@
-// SmolLM3: Llama's layers, some of them without rotary positions; these may have a window of attention.
+// SmolLM3: Llama's layers, some of them without rotary positions; the layers without positions may have a window of
+// attention.
 #include "families/all_families.hpp"
 #include "families/llama_layers.hpp"
 

@@ -16,8 +16,7 @@ namespace troupe::compression {
 /// A view of a checkpoint with permanent compression; its tensors are computed when they are read.
 struct cleaned_source {
   formats::tensor_source now;                            ///< the checkpoint with permanent compression
-  std::shared_ptr<const formats::tensor_source> before;  ///< the checkpoint of the compressed run, from which the
-                                                         ///< tensors of `now` are computed
+  std::shared_ptr<const formats::tensor_source> before;  ///< the run's checkpoint, from which `now` is computed
   std::shared_ptr<const job::cleaning> done;             ///< rows, columns and roundings that were removed or applied
   uint64_t elements_before = 0, elements = 0;  ///< numbers of elements of all weights, before the cleaning and after it
 };

@@ -38,9 +38,9 @@ core::result<std::vector<added_word>> read_added_words(const std::filesystem::pa
 struct special_tokens {
   std::optional<uint32_t> begin{}, end{}, unknown{}, separator{}, padding{}, mask{}, end_of_turn{}, end_of_message{};
   std::optional<bool> adds_begin{}, adds_end{},
-      adds_separator{};         ///< whether transformers adds the token to each text; nullopt if no file states it
-  std::vector<uint32_t> named;  ///< numbers of the tokens whose text any file of the tokenizer's folder names as a
-                                ///< special token
+      adds_separator{};  ///< whether transformers adds the token to each text; nullopt if no file states it
+  /// Numbers of the tokens whose text any file of the tokenizer's folder names as a special token.
+  std::vector<uint32_t> named;
   /// Text that a file of the tokenizer's folder names as the beginning-of-text token but that no token has; empty if
   /// `begin` is set.
   std::string lost_begin;

@@ -28,9 +28,9 @@ struct tokenizer_description {  ///< identity of a tokenizer, which descriptions
   /// Kind of tokenizer: bytes, sentencepiece, a kind of byte pairs (kind_of() in text_rules.hpp), or the kind of a
   /// model (word_model.hpp).
   std::string kind;
-  uint64_t vocab_size = 0;                ///< size of the vocabulary: every token is below this number
-  std::optional<uint32_t> end_of_text{};  ///< number of the token after each document (nullopt: there is none); a text
-                                          ///< that encodes to it is refused
+  uint64_t vocab_size = 0;  ///< size of the vocabulary: every token is below this number
+  /// Number of the token after each document; a text that encodes to it is refused. nullopt: there is none.
+  std::optional<uint32_t> end_of_text{};
   /// Digest of words, merges, added words and of the rules that `kind` does not state, or of a SentencePiece model;
   /// independent of file formats.
   std::string digest;

@@ -34,9 +34,10 @@ struct scaled_channels {
   core::weight_layout layout = core::weight_layout::out_in;  ///< layout of each of `weights`
 };
 
-/// Returns the channels of a segment that can be scaled, in order of computation: those of a norm's output; those
-/// between attention's values and its output layer, if each query head has its own values; those between the values
-/// that a gate multiplies and the MLP's last layer. None of a segment that computes attention and an MLP together.
+/// Returns the channels of a segment that can be scaled, in order of computation: the channels of a norm's output;
+/// those between attention's values and its output layer, if each query head has its own values; those between the
+/// values that a gate multiplies and the MLP's last layer. Returns none for a segment that computes attention and an
+/// MLP together.
 std::vector<scaled_channels> channels_of(const model_spec& spec, const core::model_table& table, uint32_t unit,
                                          uint32_t segment);
 

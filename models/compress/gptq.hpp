@@ -21,8 +21,8 @@ struct gptq_options {
   /// True: groups are rounded in descending order of the size of their inputs, and so are the columns within a group.
   /// False: in the order of columns.
   bool act_order = true;
-  /// Number of narrower grids that are tried for each group, besides the grid that covers its values: those for its
-  /// values times 1 - i / 40, for i from 1 to this number; 0: none.
+  /// Number of narrower grids that are tried for each group besides the grid that covers its values: the grids that
+  /// cover the values times 1 - i / 40, for i from 1 to this number; 0: none.
   int narrower_grids = 14;
 };
 

@@ -20,9 +20,9 @@ struct input_sums {
   /// Numbers of the parameters that were multiplied with the input, in the order of forward.
   std::vector<uint32_t> weights;
   uint64_t rows = 0;
-  at::Tensor products;   ///< (C, C): the sum of x xᵀ; undefined if no method requires it
-  at::Tensor drift;  ///< (C, C): sum of (o - x) xᵀ, where o is the same input in the unrounded model; undefined if not
-                     ///< requested
+  at::Tensor products;  ///< (C, C): the sum of x xᵀ; undefined if no method requires it
+  /// (C, C): sum of (o - x) xᵀ, where o is the same input in the unrounded model; undefined if not requested.
+  at::Tensor drift;
   at::Tensor squares;    ///< (C): the sum of x²
   at::Tensor magnitude;  ///< (C): the sum of |x|
   at::Tensor largest;    ///< (C): the largest |x|
@@ -49,9 +49,9 @@ class kept_inputs final : public input_watch {
 /// Options of input_statistics: which sums are formed, and of which inputs.
 struct statistics_options {
   bool wants_products = false;
-  std::vector<uint32_t> only{};           ///< weights whose inputs are summed; empty: all
-  const kept_inputs* original = nullptr;  ///< inputs of the same layers in the unrounded model, for `drift`; null:
-                                          ///< `drift` is not computed
+  std::vector<uint32_t> only{};  ///< weights whose inputs are summed; empty: all
+  /// Inputs of the same layers in the unrounded model, for `drift`; null: `drift` is not computed.
+  const kept_inputs* original = nullptr;
 };
 
 /// An observer of layer inputs that adds them to the sums of input_sums, in the order of the forward passes; the bits

@@ -165,8 +165,8 @@ class chooser {
   }
 
   /// Rounds one weight by GPTQ: stores its codes, and writes the values of the codes to memory, so that later forwards
-  /// use them. `missing` is that of refitted(); if undefined, the change of the outputs that the drift of the inputs
-  /// causes.
+  /// use them. `missing` is the argument of refitted(); if undefined, it is the change of the outputs that the drift of
+  /// the inputs causes.
   core::result<void> solve(const core::layer_info& l, const std::vector<input_sums>& seen, at::Tensor missing) {
     const uint32_t q = *l.weight;
     const auto form = options_.form_of(name_of(q));

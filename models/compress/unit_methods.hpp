@@ -20,10 +20,10 @@ namespace troupe::models {
 /// itself; embeddings with a search for the best scales.
 enum class unit_method : uint8_t {
   importance,  ///< changes no weight; stores the mean of each column's squared inputs, which weights errors at export
-  gptq,        ///< rounds weights so that, after the rounded units before, outputs stay close to those of the unrounded
-               ///< model
-  awq,         ///< multiplies channels by AWQ's scales, computed from the unrounded model; the export rounds
-  smooth,      ///< multiplies channels by SmoothQuant's scales, computed from the unrounded model; the export rounds
+  /// Rounds weights so that, after the rounded units before, outputs stay close to those of the unrounded model.
+  gptq,
+  awq,     ///< multiplies channels by AWQ's scales, computed from the unrounded model; the export rounds
+  smooth,  ///< multiplies channels by SmoothQuant's scales, computed from the unrounded model; the export rounds
 };
 
 struct unit_method_options {

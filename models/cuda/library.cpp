@@ -94,7 +94,7 @@ core::result<void> watch_memory(const memory_watch& w) {
       if (x.action_ == entry::FREE_COMPLETED) w.gave(block);
     });
     return {};
-  } catch (const c10::Error& e) {  // LibTorch's other allocator, which the environment may select, has no such watch
+  } catch (const c10::Error& e) {  // LibTorch's other allocator, which the environment may select, reports no blocks
     return core::fail(
         core::error_kind::io,
         "the GPU's memory cannot be counted: unset PYTORCH_CUDA_ALLOC_CONF; LibTorch: " + first_line_of(e));

@@ -81,7 +81,7 @@ void settle(const cuda_settings& s) {
   torch.setAllowTF32CuBLAS(s.tf32);
   if (!s.deterministic) return;  // the host's own setting of determinism is kept
   torch.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  // True would make LibTorch write NaN to all new memory, which costs time.
+  // With this setting, LibTorch would write NaN to all new memory, which costs time.
   torch.setDeterministicFillUninitializedMemory(false);
 }
 

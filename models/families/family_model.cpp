@@ -195,7 +195,8 @@ normed_outputs family_model::attention_inputs(segment_scope& scope, const at::Te
   const size_t count = spec_.family->attention_inputs();
   if (spec_.family->has_first_norms()) return normed(scope, x, count);
   at::Tensor path = path_of(scope, x);
-  // The dropout of an embedding whose sum is normed follows the norm, which the first block computes.
+  // If the sum of the embedding's vectors is normed, the first block computes this norm, and the embedding's dropout
+  // follows it.
   if (spec_.family->has_sum_norms() && scope.unit() == 1)
     path = dropped(scope, std::move(path), dropout_site::embedding, spec_.embedding_dropout);
   return {projected(scope, path, next_linears(scope, count, panel_sums::none)), path};
@@ -358,8 +359,7 @@ at::Tensor family_model::logits_of_normed(segment_scope& scope, const at::Tensor
   return formed_logits(scope, linear(scope, as_rows(y), next_linear(scope)), spec_.logits);
 }
 
-// Returns whether the head is computed in row tiles: not for a batch that requests the logits, for which memory for all
-// of them exists.
+// True if the head is computed in row tiles. False for a batch that requests the logits, which are then all in memory.
 bool family_model::tiles_head(const micro_batch& batch) const {
   return spec_.head_tile_rows > 0 && batch.logits == nullptr && batch.computes_loss;
 }

@@ -60,8 +60,8 @@ class family_model final : public language_model {
   /// Returns the MLP's last linear layer. Its rows are multiplied in panels of a fixed number of rows
   /// (models/table/row_tiles.hpp), as those of the MLP's first layers are.
   static projection mlp_end(segment_scope& scope);
-  /// Returns `past`, the residual path, plus `y`; first applies to `y` the segment's next norm, the model's factor and
-  /// dropout, each if the family has it at this site.
+  /// Returns the sum of `past`, the residual path, and `y`. Before, applies to `y` the segment's next norm, the model's
+  /// factor and dropout, each if the family has it at this place.
   at::Tensor add(segment_scope& scope, const at::Tensor& past, at::Tensor&& y, dropout_site site) const;
 
   /// Returns the number of attention heads that this rank computes in `unit`, and the index of its first head in the
@@ -79,8 +79,8 @@ class family_model final : public language_model {
 
   values block(segment_scope& scope, uint32_t segment, const values& input) const;
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const;
-  /// Returns the residual path of a segment with the input `x`: x, or its norm, the segment's next one, if the family
-  /// norms the path.
+  /// Returns the residual path of a segment with the input `x`: the segment's next norm of `x` if the family norms the
+  /// path, else `x`.
   [[nodiscard]] at::Tensor path_of(segment_scope& scope, const at::Tensor& x) const;
   /// Computes the linear layers before attention for `x`, after the norm before them if the family has it.
   [[nodiscard]] normed_outputs attention_inputs(segment_scope& scope, const at::Tensor& x) const;
@@ -91,7 +91,7 @@ class family_model final : public language_model {
   /// what the MLP adds if the model computes it from the same residual path.
   at::Tensor after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const;
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
-  /// Returns what the MLP adds to the residual path, before the norm behind it and dropout, and the residual path.
+  /// Returns the MLP's output, before it is normed, dropped out and added to the residual path, and the residual path.
   [[nodiscard]] normed_outputs mlp_sum(segment_scope& scope, const at::Tensor& input) const;
   /// Computes the MLP a tile of rows at a time, before its result is added to the residual path; applies `norm` first,
   /// if it is given.
@@ -124,8 +124,8 @@ class family_model final : public language_model {
   [[nodiscard]] std::optional<taught_head> taught(segment_scope& scope) const;
   values head(segment_scope& scope, uint32_t segment, const values& input) const;
   [[nodiscard]] bool tiles_head(const micro_batch& batch) const;
-  /// Returns the factor by which the mean loss over a rank's own columns (tokens) is multiplied, so that the mean over
-  /// all ranks is the mean over all columns, and the mean over a step's micro-batches that over the step's targets.
+  /// Returns the factor of the mean loss over a rank's own columns (tokens). With it, the mean over all ranks is the
+  /// mean over all columns, and the mean over a step's micro-batches is the mean over the step's targets.
   [[nodiscard]] double loss_factor(const segment_scope& scope) const;
   /// Returns the input of the head's last norm and linear layer: the hidden state `x`, or what the transform of an
   /// encoder's head makes of it.
@@ -144,7 +144,7 @@ class family_model final : public language_model {
   // Cosines and sines of rotary positions; none: the family has learned positions.
   std::optional<rotary_angles> angles_;
   std::optional<rotary_angles>
-      local_angles_;        // those of blocks that have rotation::local; none: there are no such blocks
+      local_angles_;        // angles of the blocks with rotation::local; none: there are no such blocks
   double embedding_scale_;  // factor of the embedding's vectors, in the model's type if it has to be
   uint64_t columns_;
   model_place place_;

@@ -39,7 +39,8 @@ bool is_known_buffer(std::string_view name) {
          name.ends_with(".attention.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
-/// True if the tensor `bare`, a name without prefix, is of a part for other tasks, which no layer of the family reads.
+/// True if the tensor `bare`, a name without prefix, belongs to a part for other tasks, which no layer of the family
+/// reads.
 bool is_left_out(const families::family& f, std::string_view bare) {
   return std::ranges::any_of(f.unread_tensors, [&](std::string_view begin) { return bare.starts_with(begin); });
 }
@@ -49,7 +50,7 @@ bool is_left_out(const families::family& f, std::string_view bare) {
 constexpr std::array<std::array<std::string_view, 2>, 2> renamed_ends{
     {{".LayerNorm.gamma", ".LayerNorm.weight"}, {".LayerNorm.beta", ".LayerNorm.bias"}}};
 
-/// Returns the name that newer files have for a tensor.
+/// Returns the name under which newer files have a tensor with this name.
 std::string current_name(std::string_view name) {
   for (const auto& [old, now] : renamed_ends)
     if (name.ends_with(old)) return std::string(name.substr(0, name.size() - old.size())).append(now);

@@ -36,7 +36,7 @@ bool has_weights(const std::filesystem::path& path);
 class weights_source {
  public:
   /// Opens the weights at `path` for the model `spec` with the parameters of `table`. Names in the files may lack the
-  /// prefix `transformer.`, `model.` or of another family; buffers in old files (attention masks, rotary frequencies),
+  /// family's prefix, such as `transformer.` or `model.`. Buffers in old files (attention masks, rotary frequencies),
   /// the head's copy of a tied weight, and parts of an encoder for other tasks (pooler, next sentence) are ignored.
   /// Compressed weights are read as the values of their codes if `dequantise`. Errors: compressed weights without
   /// `dequantise`, a parameter that is missing or has another shape, a tensor that is not a parameter of the model, a

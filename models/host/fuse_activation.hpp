@@ -1,9 +1,10 @@
 // A pass over the units of the host's model: makes a linear layer and the activation after it one unit or entry. Owns
 // the cases in which that changes no tensor that other code sees; torch computes the same operations, so the bits stay.
 //
-// An activation whose backward reads its result (ReLU, Tanh) is written over the linear layer's output, which nothing
-// else reads: one tensor is kept instead of two, and memory is traversed once less. GELU and SiLU read their input, so
-// fusing them saves nothing, except the input that a unit of theirs would keep if units are recomputed.
+// The result of an activation whose backward reads only its result (ReLU, Tanh) overwrites the linear layer's output,
+// which no other code reads: one tensor is kept instead of two, and memory is traversed once less. The backward of GELU
+// and SiLU reads their input, so fusing them saves only the input that a separate unit would keep if units are
+// recomputed.
 #pragma once
 
 #include <string>

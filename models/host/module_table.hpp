@@ -27,8 +27,8 @@ class table_builder {
   /// several units have is one parameter, named after the first of them. Errors: a parameter that is not a floating
   /// tensor on the CPU.
   core::result<void> add(const module_unit& unit, uint32_t u);
-  /// Forgets which parameters the tensors of `parts` are, except those that other modules have, too; called when the
-  /// unit's module was removed, because their addresses may be reused.
+  /// Removes the tensors of `parts` from the map of known parameters, except tensors that other modules have, too.
+  /// Called when the unit's module was removed, because the addresses of its tensors may be reused.
   void forget(module_parts parts);
 
   [[nodiscard]] core::model_table& table() { return table_; }

@@ -171,7 +171,7 @@ core::result<void> compare(const std::string& name, const injection& cut, const 
             advice);
   };
   if (const double by = difference(got.output, whole.output); !(by <= most)) return fail("an output", by);
-  // A gradient that is 0 but for rounding, as that of a key's bias, is no difference.
+  // A gradient that is 0 except for rounding errors, such as that of a key's bias, does not count as a difference.
   double least = 0;
   for (const named_gradient& g : whole.gradients)
     least = std::max(least, norm_of(g.values.defined() && g.values.is_sparse() ? g.values.to_dense() : g.values) / 100);
@@ -228,7 +228,7 @@ core::result<void> probe_own(const module_unit& unit, const named_values& x, con
     const widened_unit wide(unit);
     module_unit replaced = unit;
     if (own.forward() != nullptr) replaced.forward = own.forward();
-    // A hundredth of the input shows a wrong epsilon of a norm.
+    // The second run scales the input by 0.01, with which a wrong epsilon of a norm changes the result.
     for (const double factor : {1.0, 0.01}) {
       const named_values given = scaled(x, factor);
       const outcome theirs = prober(unit, given, key).run(1);

@@ -33,7 +33,7 @@ std::shared_ptr<nn::LinearImpl> linear_of(const at::Tensor& weight, const at::Te
   return out;
 }
 
-/// The unit of one tile: which inputs it reads, and what it does with the sums of the tiles before it.
+/// The unit of one tile: which inputs it reads, and how it combines its result with the sums of the tiles before it.
 struct tile_step {
   int64_t first_input = 0, inputs = 0;
   bool begins = false, ends = false;  // true: the first tile of the layer; the last one
@@ -45,7 +45,7 @@ struct tile_step {
     std::vector<at::Tensor> done;
     if (!begins) done.push_back(x["sums"]);
     if (!begins_sum) {
-      // The sum of the current outputs is behind the finished ones.
+      // The last tensor holds the finished outputs, then the sum of the current outputs.
       const int64_t finished = done.back().size(-1) - y.size(-1);
       y = done.back().narrow(-1, finished, y.size(-1)) + y;
       done.back() = done.back().narrow(-1, 0, finished);

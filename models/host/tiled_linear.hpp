@@ -26,23 +26,23 @@ struct tiling {  ///< the grid of a tiled linear layer, by DeepSpeed's names
   bool combine_out_splits = true;       ///< false: outputs stay one tensor for each of out_splits
 };
 
-/// Returns the edges of `parts` neighbouring parts of `count` elements: equal ones, the first of which have one element
-/// more where they do not divide. Source: DeepSpeed's partition_uniform.
+/// Returns the edges of `parts` neighbouring parts of `count` elements. The parts are equal; if `count` does not
+/// divide, the first ones have one element more. Source: DeepSpeed's partition_uniform.
 std::vector<int64_t> even_edges(int64_t count, int64_t parts);
 
 /// A linear layer that consists of tiles, which are torch's Linears named "linears.OUT.IN". The output is the sum over
 /// input tiles, in order, of each output tile; the bias belongs to the last input tile.
 class tiled_linear : public torch::nn::Module {
  public:
-  /// Makes the tiles of `of`, which share its memory: an update of a tile's weight is one of the layer's. A tile's
-  /// gradient is its own. Errors (bad_input): fewer splits than 1, or more than inputs or outputs.
+  /// Makes the tiles of `of`, which share its memory: an update of a tile's weight changes the layer's weight. Each
+  /// tile has a gradient of its own. Errors (bad_input): fewer splits than 1, or more than inputs or outputs.
   static core::result<std::shared_ptr<tiled_linear>> make(const std::shared_ptr<torch::nn::LinearImpl>& of,
                                                           const tiling& grid);
 
   /// Computes the layer for x (.., in), for a tiling with combined outputs and an input that is not split.
   at::Tensor forward(const at::Tensor& x);
-  /// Computes the layer, for any tiling: takes one tensor, or one for each of in_splits, and returns one, or one for
-  /// each of out_splits.
+  /// Computes the layer for any tiling. `x` has one tensor, or one for each of in_splits; the result has one tensor, or
+  /// one for each of out_splits.
   std::vector<at::Tensor> forward_split(const std::vector<at::Tensor>& x);
   /// Copies the weights of a linear layer of the same widths into the tiles. Throws if the widths differ.
   void copy_params_from(const torch::nn::LinearImpl& of);

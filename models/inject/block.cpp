@@ -18,8 +18,8 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Returns the activation that a module of torch's computes; nullopt if Troupe has none for it, or if it is another
-/// class, also one derived from torch's, whose forward may differ.
+/// Returns the activation that a module of torch computes. Returns nullopt if Troupe does not have it, and for any
+/// other class, also one derived from torch's, whose forward may differ.
 std::optional<mlp_activation> activation_in(const nn::Module& m) {
   if (typeid(m) == typeid(nn::GELUImpl))
     return dynamic_cast<const nn::GELUImpl&>(m).options.approximate() == "tanh" ? mlp_activation::gelu_tanh
@@ -29,7 +29,7 @@ std::optional<mlp_activation> activation_in(const nn::Module& m) {
   return std::nullopt;
 }
 
-/// Returns the probability with which a module of torch's drops elements or channels; 0 if it is no dropout.
+/// Returns the probability with which a module of torch drops elements or channels; 0 if it is no dropout.
 double drop_probability(const nn::Module& m) {
   if (const auto* d = dynamic_cast<const nn::DropoutImpl*>(&m); d != nullptr) return d->options.p();
   if (const auto* d = dynamic_cast<const nn::Dropout2dImpl*>(&m); d != nullptr) return d->options.p();
@@ -45,8 +45,7 @@ bool is_other_activation(const nn::Module& m) {
          dynamic_cast<const nn::ELUImpl*>(&m) != nullptr || dynamic_cast<const nn::MishImpl*>(&m) != nullptr;
 }
 
-/// Returns the module as torch's Linear; null if it is another class, also one derived from it, whose forward may
-/// differ.
+/// Returns the module as torch's Linear; null for any other class, also one derived from it, whose forward may differ.
 linear_layer linear_in(const std::shared_ptr<nn::Module>& m) {
   const nn::Module& it = *m;
   return typeid(it) == typeid(nn::LinearImpl) ? std::dynamic_pointer_cast<nn::LinearImpl>(m) : nullptr;
@@ -116,7 +115,7 @@ class part_finder {
     return "";
   }
 
-  /// Fills `parts`; returns the reason why the module cannot be computed, empty if it can.
+  /// Fills `parts`. Returns the reason why Troupe cannot compute the module; empty if it can.
   std::string put(block_parts& parts) {
     parts.order = policy_.order;
     parts.packing = policy_.packing;
@@ -197,7 +196,8 @@ class part_finder {
     return "";
   }
 
-  /// Sets `act` to the activation of the block's MLP. Dropout that acts would draw other random numbers.
+  /// Sets `act` to the activation of the block's MLP. Returns the reason why it cannot; empty if it can. Dropout with a
+  /// probability above 0 is such a reason, because Troupe's layers would draw other random numbers.
   std::string find_activation(mlp_activation& act) {
     std::optional<mlp_activation> found;
     for (const auto& [path, module] : below_) {

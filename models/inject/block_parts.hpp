@@ -1,5 +1,5 @@
-// The layers of a host's block, found by their roles, and how the block computes with them. Owns the description;
-// block.cpp finds the parts, fused_block.cpp computes with them.
+// The layers of a block of the host program, found by their roles, and how the block computes with them. Owns the
+// description; block.cpp finds the parts, fused_block.cpp computes with them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ namespace troupe::models {
 
 using linear_layer = std::shared_ptr<torch::nn::LinearImpl>;
 
-/// A norm of a host's: torch's LayerNorm, or the weight of an RMS norm of the host's own class.
+/// A norm of the host program: torch's LayerNorm, or the weight of an RMS norm of the host's own class.
 struct host_norm {
   std::shared_ptr<torch::nn::LayerNormImpl> layer;  // null: an RMS norm
   at::Tensor scale;                                 // weight of an RMS norm, as its module registered it

@@ -1,5 +1,5 @@
-// Compares what two ways of computing a module give: the output, and the gradients of its inputs and weights. Owns the
-// measure; who computes, and in which words a difference is told, is the callers'.
+// Compares the results of two ways of computing a module: the output, and the gradients of its inputs and weights. Owns
+// the measure of a difference; callers compute the results and word the messages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,21 +11,22 @@
 
 namespace troupe::models {
 
-/// Largest difference of a value or a gradient that a replacement may have, relative to the largest value: of the
-/// output, or of a gradient.
+/// Largest accepted difference of a replacement's output or gradient, relative to the largest value of that output or
+/// gradient.
 inline constexpr double largest_difference = 1e-5;
 
-/// Tensors with the names that messages give them.
+/// Tensors with their names for messages.
 using named_tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Returns the output `y` as "its output", and "the gradient of NAME" for each tensor of `of`, for a direction that
-/// differs for each element of `y`. A gradient is undefined if `y` does not depend on the tensor; without any history
-/// there are none.
+/// Returns the output `y`, named "its output", and its gradient for each tensor of `of`, named "the gradient of NAME".
+/// Backward starts with a fixed gradient of `y` whose elements all differ. A gradient is undefined if `y` does not
+/// depend on the tensor. If `y` has no autograd history, returns only the output.
 named_tensors results_of(const at::Tensor& y, const named_tensors& of);
 
-/// Returns the name of the first of two equal lists of results that differs by more than largest_difference, and by how
-/// much; nullopt if none does. A gradient is compared with its own largest element, or with a tenth of that of all
-/// gradients where this is more: the gradient of a key's bias is 0 but for rounding.
+/// Compares two lists that results_of() returned for the same tensors. Returns the name of the first result that
+/// differs by more than largest_difference, and its relative difference; nullopt if none does. A gradient's difference
+/// is relative to its own largest element, or to a tenth of the largest element of all gradients if that is more,
+/// because the gradient of a key's bias consists of rounding errors only.
 std::optional<std::pair<std::string, double>> first_difference(const named_tensors& got, const named_tensors& wanted);
 
 }  // namespace troupe::models

@@ -12,9 +12,9 @@ namespace {
 
 at::Tensor rows_of(const at::Tensor& scores) { return scores.reshape({-1, scores.size(-1)}); }
 
-/// The targets of all rows as one rank sees them that has some columns of the vocabulary. `is_own`: true for rows whose
-/// target is one of the rank's columns. `column`: index of the target among the rank's columns, 0 if it is not one of
-/// them.
+/// The targets of all rows from the view of a rank that has some columns of the vocabulary. `is_own`: true for rows
+/// whose target is one of the rank's columns. `column`: index of the target among the rank's columns, 0 if it is not
+/// one of them.
 struct own_targets {
   at::Tensor is_own, column;
 };

@@ -1,5 +1,5 @@
-// Computes a block of a host's as one segment of Troupe's layers, with an autograd node of its own around the segment's
-// graph.
+// Computes a block of the host program as one segment of Troupe's layers, with an autograd node of its own around the
+// segment's graph.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <torch/nn/modules/linear.h>
@@ -73,7 +73,8 @@ struct read_half {  ///< the half of a block with its weights read for one forwa
   }
 };
 
-/// The gradients of a block's parameters, in the order in which they were read; undefined for one that has none.
+/// Stores the gradients of a block's parameters, in the order in which the parameters were read; undefined for a
+/// parameter without one.
 class read_gradients final : public gradient_sink {
  public:
   explicit read_gradients(const std::vector<at::Tensor>& weights) : weights_(weights), all_(weights.size()) {}
@@ -186,7 +187,7 @@ class fused_block {  ///< computes a block's forward; copies share the host's la
   }
 
  private:
-  /// Makes sure that there are angles for all tokens of `x`.
+  /// Computes rotary angles for all tokens of `x`, if fewer exist.
   void turn_up_to(const at::Tensor& x) {
     const auto columns = static_cast<uint64_t>(x.size(1));
     if (angles_ != nullptr && columns <= columns_ && like_.scalar_type() == x.scalar_type() &&
@@ -270,7 +271,7 @@ class fused_block {  ///< computes a block's forward; copies share the host's la
     return self_attention(scope, qkv, shape, 0);
   }
 
-  /// Returns queries, keys and values of each token next to each other, rotated where the block rotates them.
+  /// Returns queries, keys and values of each token next to each other; rotates queries and keys if the block does.
   [[nodiscard]] at::Tensor packed(const segment_scope& scope, const std::vector<at::Tensor>& inner,
                                   const attention_shape& shape) const {
     at::Tensor all = inner.front();

@@ -33,7 +33,8 @@ std::string first_line_of(const std::exception& e) {
   return text.substr(0, text.find('\n'));
 }
 
-/// Modules that the trial computes, with their names: the host's model, "", and the modules in its slots.
+/// The modules that the trial computes, with their names: the host's model under the empty name, and the modules in its
+/// slots.
 using root_modules = std::vector<std::pair<std::string, std::shared_ptr<nn::Module>>>;
 
 /// Returns the parameters of the modules, each once, with their paths.
@@ -87,9 +88,9 @@ class unchanged_state {
   std::vector<std::pair<at::Generator, at::Tensor>> random_;
 };
 
-/// Gives parameters that are all 0 random values, and the modules their training mode, until it is destroyed. With
-/// zeros, such as those of new query weights, a wrong number of heads computes the same; a dropout of the host's own
-/// function acts in training alone.
+/// Sets parameters that are all 0 to random values and modules to training mode; the destructor restores both. With
+/// parameters that are all 0, such as new query weights, a wrong number of heads would give equal results; a dropout in
+/// a function of the host acts in training mode only.
 class revealing_state {
  public:
   revealing_state(const root_modules& roots, const named_tensors& parameters) {
@@ -113,7 +114,7 @@ class revealing_state {
 
  private:
   std::vector<std::pair<std::shared_ptr<nn::Module>, bool>> modes_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> zeros_;  // parameters, and tensors with their own memory
+  std::vector<std::pair<at::Tensor, at::Tensor>> zeros_;  // parameters that were all 0, and their original tensors
 };
 
 class injection_trial {  ///< compares a host's modules with those that replace them, on the batch of the probe
@@ -156,7 +157,7 @@ class injection_trial {  ///< compares a host's modules with those that replace 
     return results_of(probe_(), weights_);
   }
 
-  /// Runs the probe with modules that record their inputs and compute as the host's.
+  /// Runs the probe with modules that record their inputs and compute the same as the host's modules.
   void record() {
     doing_ = "the probe, while the inputs of modules were recorded,";
     for (const own_layers::place& p : own_.places())
@@ -174,7 +175,8 @@ class injection_trial {  ///< compares a host's modules with those that replace 
     probe_();
   }
 
-  /// Checks that the probe called each module that is to be replaced, and attention with several tokens.
+  /// Checks that the probe called each module that is to be replaced, and each module with attention with at least two
+  /// tokens.
   [[nodiscard]] core::result<void> check_calls() const {
     for (const own_layers::place& p : own_.places())
       if (std::ranges::none_of(calls_, [&](const call& c) { return c.place == &p; }))
@@ -191,8 +193,8 @@ class injection_trial {  ///< compares a host's modules with those that replace 
     return {};
   }
 
-  /// Compares all calls of replaced modules, first for their inputs, then for a hundredth of these, which shows a
-  /// wrong epsilon of a norm.
+  /// Compares all calls of replaced modules, first with the recorded inputs, then with a hundredth of them, with which
+  /// a wrong epsilon of a norm changes the result.
   core::result<void> compare_all() {
     const revealing_state shown(roots_, parameters_);
     for (const double factor : {1.0, 0.01})
@@ -233,7 +235,7 @@ class injection_trial {  ///< compares a host's modules with those that replace 
   own_layers& own_;
   const std::function<at::Tensor()>& probe_;
   root_modules roots_;
-  named_tensors parameters_;  // all, with their paths
+  named_tensors parameters_;  // all parameters, with their paths
   unchanged_state state_;
   named_tensors weights_;  // parameters that are trained, with their paths in quotes
   std::vector<call> calls_;

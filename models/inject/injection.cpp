@@ -327,7 +327,7 @@ void injection::sit(uint32_t c, bool in_columns) {
     if (p.cut.style == tp_style::vocabulary && !in_columns) part = among_zeros(part, p.cut, c);
     *p.weight = p.cut.style == tp_style::column || in_columns ? part : part.mul(1 / share);
     if (p.bias == nullptr) continue;
-    // Every rank has the whole bias of a vocabulary layer; with `in_columns` it needs only that of its own columns.
+    // Every rank has the whole bias of a vocabulary layer; with `in_columns` it uses only the part for its own columns.
     const bool columns_of_whole = in_columns && p.cut.style == tp_style::vocabulary;
     *p.bias = part_of(p.own_bias, {p.shape[0]}, columns_of_whole ? p.cut : p.bias_cut, c);
   }

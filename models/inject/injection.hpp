@@ -38,8 +38,8 @@ struct injected_layer {        ///< whether and how one layer is split over tens
 class injection {  ///< splits the layers of one module and of all modules below it over tensor-parallel ranks
  public:
   /// Finds the layers below `tree` and how they will be split over `degree` ranks, and changes nothing yet; names get
-  /// the prefix `name`, and a null module has no layers. If no rule decides it, it is open how columns are packed and
-  /// which of several row layers are split; `way`, below `ways()`, selects one possibility, the likeliest first. Errors
+  /// the prefix `name`, and a null module has no layers. Without a rule, several ways are possible in which columns may
+  /// be packed and row layers be split; `way`, below `ways()`, selects one of them, the likeliest first. Errors
   /// (bad_input): column layers without a row layer or the opposite, more ranks than heads or elements, parts that do
   /// not add up to the layer's outputs, a linear layer without a rule under `strict`.
   static core::result<injection> make(const std::shared_ptr<torch::nn::Module>& tree, const std::string& name,

@@ -303,7 +303,7 @@ std::vector<layer_policy> all_rows() {
   return out;
 }
 
-/// Returns how many characters have to be inserted, removed or exchanged to make `b` of `a`, whatever their case.
+/// Returns how many characters must be inserted, removed or exchanged to turn `a` into `b`, ignoring case.
 size_t edits_between(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -38,15 +38,15 @@ struct own_norm : nn::LayerNormImpl {
   at::Tensor forward(const at::Tensor& x) { return own_layer_norm(*this, x); }
 };
 
-/// A module that calls a function of one tensor. Its weights are those of the host's modules, which stay registered, so
-/// it registers none.
+/// A module that calls a function of one tensor. Registers no weights, because the host's modules stay registered with
+/// theirs.
 struct calling_module final : replaceable {
   explicit calling_module(tensors_function f) : function(std::move(f)) {}
   at::Tensor forward(const at::Tensor& x) override { return function({x}); }
   tensors_function function;
 };
 
-/// A module that calls a function of two tensors: a loss.
+/// A module that calls a function of two tensors, for a loss.
 struct calling_loss final : nn::Module {
   explicit calling_loss(tensors_function f) : function(std::move(f)) {}
   at::Tensor forward(const at::Tensor& x, const at::Tensor& target) { return function({x, target}); }
@@ -100,7 +100,7 @@ own_layers::place listed_place(std::string path, std::shared_ptr<nn::Module>* en
   return out;
 }
 
-/// Returns the reason why Troupe's function does not compute an embedding; empty if it does.
+/// Returns the reason why Troupe's function cannot compute this embedding; empty if it can.
 std::string obstacle_in(const nn::EmbeddingImpl& e) {
   const auto& o = e.options;
   if (typeid(e) != typeid(nn::EmbeddingImpl)) return "a class of the host's own, derived from torch's embedding";
@@ -109,7 +109,7 @@ std::string obstacle_in(const nn::EmbeddingImpl& e) {
   return "";
 }
 
-/// Returns the reason why Troupe's function does not compute a cross-entropy loss; empty if it does.
+/// Returns the reason why Troupe's function cannot compute this cross-entropy loss; empty if it can.
 std::string obstacle_in(const nn::CrossEntropyLossImpl& loss) {
   const auto& o = loss.options;
   if (o.weight().defined() || o.label_smoothing() != 0) return "a cross-entropy with weights or label smoothing";
@@ -186,14 +186,14 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
     const auto entry = entries_.find(norm.get());
     if (put_or_tell(m, "Troupe's layer norm", [norm](const at::Tensor& x) { return own_layer_norm(*norm, x); }) &&
         entry != entries_.end()) {
-      // A host may ask the Sequential for a LayerNorm.
+      // The host may request this entry from the Sequential as a LayerNorm, so own_norm is derived from that class.
       const auto own = std::make_shared<nn::AnyModule>(std::make_shared<own_norm>(*norm));
       out_.places_.back().sit = [any = entry->second, own] { *any = *own; };
     }
   }
 
-  /// Puts the block of the policy in the place of a module that has its roles, or records why it stays; false if the
-  /// module has not these roles.
+  /// Replaces the module by Troupe's block, or records the reason why it stays. Returns false if the module does not
+  /// have the roles of the policy's blocks.
   bool replace_block(const found& m) {
     const found_block block = block_of(m.module, *policy_);
     if (!block.matches) {
@@ -211,8 +211,8 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
     return true;
   }
 
-  /// Puts Troupe's function in the place of a module of one input, or records why there is no place for it. Returns
-  /// true if the module is an entry of a container, false if it is the unit's own module or is not replaced.
+  /// Replaces a module of one input by Troupe's function, or records the reason why it cannot. Returns true if the
+  /// module is an entry of a container, false if it is the unit's own module or is not replaced.
   bool put_or_tell(const found& m, const std::string& by, const tensor_function& own) {
     if (m.module == out_.tree_ && alone_) {
       out_.forward_ = own;
@@ -233,12 +233,12 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
     cover(*m.module, by);
   }
 
-  /// Records that something computes a module and all below it.
+  /// Records that `by` computes a module and all modules below it.
   void cover(const nn::Module& module, const std::string& by) {
     for (const auto& item : module.named_modules()) by_.emplace(item.value().get(), by);
   }
 
-  /// Puts Troupe's functions in the place of norms with products and of MLPs that a Sequential calls one after another.
+  /// Replaces consecutive entries of a Sequential that form a norm with products, or an MLP, by Troupe's functions.
   void replace_runs(const std::string& path, nn::SequentialImpl& s) {
     std::vector<nn::AnyModule*> entries;
     std::vector<std::shared_ptr<nn::Module>> modules;
@@ -269,7 +269,8 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
           policy_ != nullptr && dynamic_cast<const nn::CrossEntropyLossImpl*>(m.module.get()) != nullptr;
       const auto by = by_.find(m.module.get());
       if (m.module->named_parameters(/*recurse=*/false).is_empty() && !is_loss) {
-        // A block that stays torch's has a reason of its own, though its layers have the weights.
+        // A module without weights of its own is listed only if it is a block that is not replaced, for which there is
+        // a reason.
         if (by != by_.end() || !whys_.contains(m.module.get()) || whys_[m.module.get()].empty() || policy_ == nullptr ||
             !block_of(m.module, *policy_).matches)
           continue;
@@ -293,7 +294,8 @@ class replacement_finder {  ///< finds the places in a host's modules where Trou
   // ModuleLists that are `replaceable`.
   std::map<const nn::Module*, nn::AnyModule*> entries_;
   std::map<const nn::Module*, std::shared_ptr<nn::Module>*> listed_;
-  std::map<const nn::Module*, std::string> by_, whys_;  // what computes a module; why it stays torch's
+  // description of what computes a module; reason why a module is not replaced
+  std::map<const nn::Module*, std::string> by_, whys_;
   size_t most_roles_ = 0;
 };
 

@@ -46,8 +46,8 @@ struct injection_policy {  ///< rules by which the layers of a model are split o
   uint64_t grain = 1;   ///< number of neighbouring elements that stay on one rank, for layers without heads
   /// True: Troupe's own kernels compute the layers that they can (own_layers.hpp), also without tensor parallelism.
   bool own_layers = false;
-  /// Row of the blocks that Troupe's layers compute, too, if `own_layers` is true (layer_policy.hpp); null: layer norms
-  /// alone.
+  /// Row of the blocks (layer_policy.hpp) that Troupe also computes if `own_layers` is true; null: Troupe computes only
+  /// layer norms.
   std::shared_ptr<const layer_policy> blocks = {};
 };
 

@@ -29,8 +29,8 @@ at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::c
   return columns_of(tokens_on(batch, where), 1, own).contiguous();
 }
 
-/// Throws if an input is the token `padding`, to which a family with positions behind that token's number gives no
-/// position.
+/// Throws if an input is the token `padding`, for families whose positions are numbered from that token's number on:
+/// the padding token has no position.
 void check_no_padding(const micro_batch& batch, int64_t padding) {
   const uint64_t width = batch.columns + 1;
   for (size_t i = 0; i < batch.tokens.size(); ++i)

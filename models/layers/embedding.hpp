@@ -11,7 +11,7 @@ namespace troupe::models {
 
 /// The layers of an embedding, and numbers that they share.
 struct embedding_layers {
-  weight tokens;  ///< the rows `own` of the vocabulary
+  weight tokens;  ///< weight with the vectors of the tokens `own`
   vocabulary_rows own = {};
   std::optional<uint32_t> padding = {};  ///< token whose row gets the gradient 0
   std::optional<weight> positions = {}, types = {};

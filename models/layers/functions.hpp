@@ -77,9 +77,9 @@ struct attention_shape {
   attention_options options = {};
 };
 
-/// Computes self-attention inside each document of the batch, to the tokens up to a query or, if the shape's options
-/// say so, to all. `qkv` (B, T, (heads + 2 kv_heads) * head_width) has queries, keys and values of each token next to
-/// each other. Returns (B, T, heads * head_width).
+/// Computes self-attention inside each document of the batch: a query attends to the tokens up to its own, or, if the
+/// shape's options are not causal, to all tokens. `qkv` (B, T, (heads + 2 kv_heads) * head_width) has queries, keys and
+/// values of each token next to each other. Returns (B, T, heads * head_width).
 at::Tensor self_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                           float dropout);
 
@@ -93,7 +93,7 @@ at::Tensor self_attention(const segment_scope& scope, const at::Tensor& queries,
 /// Returns the numbers that form_logits_backward needs if there is a soft cap and they are wanted (`keeps`), else an
 /// undefined tensor.
 at::Tensor form_logits(const logit_form& form, const at::Tensor& products, bool keeps);
-/// Replaces `gradient`, the gradient of logits, by that of the products that form_logits replaced.
+/// Replaces `gradient`, the gradient of logits, by the gradient of the products that form_logits replaced.
 void form_logits_backward(const logit_form& form, const at::Tensor& gradient, const at::Tensor& kept);
 /// Returns the logits that `form` makes of `products`, in the memory of `products`; the caller must not use `products`
 /// afterwards.

@@ -45,7 +45,7 @@ at::Tensor starts_of(const segment_scope& scope, at::Device where) {
   return out.contiguous();
 }
 
-/// Moves heads between `p.own` and the packed tensor; rotates them if they are turned.
+/// Moves heads between `p.own` and the packed tensor, and rotates queries and keys.
 class part_mover {
  public:
   part_mover(const part& p, at::Tensor& packed, int64_t head_width, const head_rotation& by, const at::Tensor& starts,

@@ -16,8 +16,8 @@ namespace troupe::models {
 /// `own` is the index of the first query among the columns whose queries this rank computes.
 struct query_block {
   int64_t first = 0, count = 0, document = 0, own = 0, end = 0;
-  /// Returns the number of keys that at least one query of the block may see: [document, document + seen()). If
-  /// attention is causal, each query sees those up to its own column, else all of the document.
+  /// Returns the number of keys that at least one query of the block may see: [document, document + seen()). A query
+  /// sees the keys up to its own column if attention is causal, else all keys of the document.
   [[nodiscard]] int64_t seen(bool causal = true) const { return (causal ? first + count : end) - document; }
 };
 

@@ -14,7 +14,7 @@ namespace troupe::models {
 struct operations {  ///< operations of one kind of device
   const kernels::operations* memory = nullptr;
   /// Computes out (m, n) = a (m, k) * b (k, n), plus `bias` (n) if it is defined; `out` is contiguous and overlaps
-  /// neither factor. models/segment/products.hpp describes the CPU's.
+  /// neither factor. models/segment/products.hpp describes the CPU's function.
   void (*product_out)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
   /// Computes out += a * b, where `out` is fp32 or fp64.
   void (*add_product)(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);

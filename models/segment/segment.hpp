@@ -65,7 +65,7 @@ struct map_lesson {
 
 struct batch_numbers;
 
-/// One micro-batch, and what else a segment's forward needs to know. Tokens are (B, T + 1): inputs are the first T of
+/// One micro-batch and the other arguments of a segment's forward. Tokens are (B, T + 1): inputs are the first T of
 /// each sample, targets the last T.
 struct micro_batch {
   std::span<const int64_t>
@@ -111,11 +111,11 @@ struct micro_batch {
   const map_lesson* learned_map = nullptr;
   at::Tensor* map = nullptr;
   bool computes_loss = true;  ///< false, in evaluation alone: the last segment returns 0 and reads no target
-  /// rows x columns: the token that each input's logits have to find, core::no_target where there is none; must outlive
-  /// forward and backward. Empty: each input's target is the next token.
+  /// rows x columns: the token that each input's logits have to find, core::no_target for an input without one; must
+  /// outlive forward and backward. Empty: each input's target is the next token.
   std::span<const int64_t> targets = {};
-  /// Factor of the mean loss over all inputs, so that the mean over the micro-batches of a step is that over the step's
-  /// targets.
+  /// Factor by which the mean loss over all inputs is multiplied, so that the mean over the micro-batches of a step is
+  /// the mean over the step's targets.
   double loss_factor = 1;
 };
 

@@ -21,8 +21,8 @@ struct sink_slot {
   weight_work* later = nullptr;
 };
 
-/// One parameter: its index in the table, its tensor, whose memory is bound and released, and its name. The string
-/// behind `name` must outlive the object.
+/// One parameter: its index in the table, its tensor, whose memory is bound and released, and its name. The string to
+/// which `name` refers must outlive the object.
 struct weight {
   uint32_t id = 0;
   at::Tensor tensor;

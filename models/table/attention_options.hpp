@@ -11,9 +11,9 @@ namespace troupe::models {
 /// query sees.
 struct attention_options {
   double scale = 0;         ///< factor of the products; 0: 1 / sqrt(head width)
-  std::int64_t window = 0;  ///< number of tokens that a token attends to, itself and those before it; 0: all
+  std::int64_t window = 0;  ///< number of tokens that a token attends to, including itself; 0: all
   double soft_cap = 0;      ///< limit that scores approach; 0: none
-  /// False: a query sees all tokens of its document, those after it as well; `window` must then be 0.
+  /// False: a query also sees the tokens of its document after itself; `window` must then be 0.
   bool causal = true;
 
   [[nodiscard]] double scale_of(std::int64_t head_width) const {

@@ -109,8 +109,8 @@ class key_reader {
     const auto it = object_.find(std::string(key));
     return it != object_.end() && it->is_null();
   }
-  /// Reports an error if the key is given as null. Used for keys whose default stands only where they are absent:
-  /// transformers computes with the null and fails.
+  /// Reports an error if the key is given as null. Used for keys whose default applies only if the key is absent: with
+  /// null, transformers fails when it computes.
   void refuse_null(std::string_view key, const std::string& wanted) {
     if (is_null(key)) refuse(key, wanted, json());
   }
@@ -273,8 +273,8 @@ double read_share(key_reader& keys, std::string_view key, double fallback) {
   return 1;
 }
 
-/// Reads `object`, which is the value of the key `key`, or of `where` inside it, into `rope`, and, if the family
-/// rotates parts of heads, the part into `share`. `original` as in read_scaling().
+/// Reads `object`, the value of the key `key` or of `where` inside that value, into `rope`; also reads `share`, the
+/// fraction of a head's elements that are rotated, if the family has such a key. `original`: see read_scaling().
 void read_rope_object(key_reader& keys, const families::config_keys& k, const char* key, const std::string& where,
                       const json& object, uint32_t positions, uint32_t original, rotary_positions& rope,
                       double& share) {
@@ -393,9 +393,9 @@ void read_rotations(key_reader& keys, const families::config_keys& k, model_spec
     if (list == nullptr ? (l + 1) % every == 0 : (*list)[l] == 0) spec.rotations[l] = rotation::none;
 }
 
-/// Returns which layers have the model's window of attention, from the list `kinds` of each layer's kind of attention;
-/// without a list those that `has_usually` names. Reports an error for another list than one entry for each layer, or
-/// one that names a window in a model without it.
+/// Returns which layers have the model's window of attention. `kinds` is the list of each layer's kind of attention;
+/// null: `has_usually` decides for each layer. `exists`: the model has a window. Reports an error for a list with
+/// another number of entries than layers, or with a window although the model has none.
 std::vector<bool> layers_with_window(key_reader& keys, const json* kinds, uint32_t layers, bool exists,
                                      auto&& has_usually) {
   std::vector<bool> out(layers, false);
@@ -536,7 +536,7 @@ void check_heads(key_reader& keys, const families::family& f, const model_spec& 
                fmt::format("rotary positions require an even number of a head's elements, at least 2, got {} of {}",
                            spec.rotary_width, spec.head_width));
   if (f.is_rotary() && spec.rope.type == rope_type::dynamic &&
-      spec.rotary_width == 2)  // transformers divides by 2 less
+      spec.rotary_width == 2)  // transformers' formula divides by the rotary width minus 2
     keys.wrong("rope_scaling", "rope_type dynamic: wanted a head width of at least 4, got 2");
   if (f.is_rotary() && spec.rope.type == rope_type::longrope)
     for (const auto& [name, factors] :

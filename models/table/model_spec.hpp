@@ -41,26 +41,28 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   bool tied = true;                             ///< true: the head has the embedding's weight; false: it has its own
   bool attention_bias = true;
   bool mlp_bias = true;
-  /// True: attention and MLP of a block read the same residual path; they are one segment, because nothing is exchanged
-  /// between them.
+  /// True: attention and MLP of a block read the same residual path; they are one segment, because ranks exchange
+  /// nothing between them.
   bool parallel_residual = false;
   double norm_epsilon = 1e-5;
   double initializer_range = 0.02;
   double embedding_scale = 1;  ///< factor of the vectors that the token embedding looks up
-  double residual_scale = 1;   ///< factor of what attention and MLP add to the residual path
-  logit_form logits = {};      ///< how the products of the head become logits
-  /// [block]: options of the block's attention; in blocks beyond the end of the list the defaults.
+  /// factor of the outputs of attention and MLP before they are added to the residual path
+  double residual_scale = 1;
+  logit_form logits = {};  ///< how the products of the head become logits
+  /// [block]: options of the block's attention; blocks beyond the end of the list have the defaults.
   std::vector<attention_options> attention = {};
   rotary_positions rope;             ///< positions of a family with rotary positions
-  rotary_positions local_rope = {};  ///< positions of the blocks that have `rotation::local`
-  double rotary_share = 1;           ///< part of a head's elements that are rotated, the first ones
-  uint32_t rotary_width = 0;         ///< number of a head's elements that are rotated
-  /// [block]: which rotary positions it has; in blocks beyond the end of the list those of the model.
+  rotary_positions local_rope = {};  ///< positions of the blocks with `rotation::local`
+  /// fraction of a head's elements that are rotated, beginning with the first element
+  double rotary_share = 1;
+  uint32_t rotary_width = 0;  ///< number of a head's elements that are rotated
+  /// [block]: kind of the block's rotary positions; blocks beyond the end of the list have the model's positions.
   std::vector<rotation> rotations = {};
   /// Token whose embedding begins as 0 and gets no gradient from the embedding segment; the head's gradient remains.
   std::optional<uint32_t> padding_token;
-  /// Token that replaces tokens which an encoder has to find, and the tokens that are none of a text, ascending, by the
-  /// keys of config.json; always empty for other families.
+  /// mask_token: token that replaces the tokens which an encoder has to find. special_tokens: tokens that are no part
+  /// of a text, ascending. Both are read from keys of config.json, and are empty for families that are not encoders.
   std::optional<uint32_t> mask_token;
   std::vector<uint32_t> special_tokens;
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
@@ -94,8 +96,8 @@ inline constexpr size_t max_model_keys_depth = 64;
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json,
                                           std::span<const std::string> ignored = {});
 
-/// Returns the keys (a JSON object as text) with the head as a parameter of its own, `tie_word_embeddings: false`;
-/// otherwise in their order. Returns a text that is no JSON object unchanged.
+/// Returns the keys (a JSON object as text) with `tie_word_embeddings: false`, so that the head is a parameter of its
+/// own; the other keys keep their order. Returns a text that is no JSON object unchanged.
 std::string with_untied_head(const std::string& hugging_face_json);
 
 /// Reads only the sizes that determine the names and shapes of parameters, for weights that are copied and not computed

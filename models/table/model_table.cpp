@@ -98,7 +98,7 @@ struct extent {
   uint64_t element_bytes;
   sequence_split sequence = {};
   double all_tokens = tokens;  // number of tokens of all ranks of a sequence group together
-  // Number of tokens that a rank computes norms of, if tensor-parallel ranks divide norms; else 0.
+  // Number of tokens for which a rank computes norms, if tensor-parallel ranks divide norms; else 0.
   double own_tokens = 0;
   [[nodiscard]] double product(double in, double out) const { return flops_per_multiply_add * tokens * in * out; }
   [[nodiscard]] uint64_t activations(double per_token) const {
@@ -129,7 +129,7 @@ double attention_flops(const model_spec& s, const extent& e, const attention_opt
   return 2 * flops_per_multiply_add * e.tokens * attended * s.heads * s.head_width;
 }
 
-/// Returns the elements per token that a norm behind attention or an MLP keeps for backward: its input.
+/// Returns the elements per token that a norm after attention or after an MLP keeps for backward: its input.
 double end_norm_saved(const model_spec& s) { return s.family->has_end_norms() ? s.width : 0; }
 
 /// Returns the elements per token that a norm of the residual path keeps for backward besides its input: its output,
@@ -144,7 +144,7 @@ double head_transform_saved(const model_spec& s) {
 }
 
 /// Returns the bytes that an attention segment keeps for backward: its input (the norm is recomputed), queries, keys,
-/// values, and the outputs of the heads; also the inputs of norms of queries and keys, and of a norm behind attention.
+/// values, and the outputs of the heads; also the inputs of norms of queries and keys, and of a norm after attention.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   return e.activations(s.width + 2 * q + kv + (s.family->has_query_norms() ? q + kv / 2 : 0) + end_norm_saved(s) +
@@ -170,8 +170,8 @@ core::light_keeping attention_light(const model_spec& s, const extent& e) {
 /// activations is the input alone. If the MLP is computed in row tiles, the input alone is kept in any case; backward
 /// then also allocates, for one tile, the norm's output (and one more gradient of it if there are two first layers) and
 /// the elements before and after the activation; two numbers for each row; and for 16-bit types the weights' gradients
-/// in fp32, which are summed over panels of rows. A norm behind the MLP keeps its input, and there is no smaller set
-/// with it, nor without a norm before the MLP.
+/// in fp32, which are summed over panels of rows. A norm after the MLP keeps its input; with such a norm, and without a
+/// norm before the MLP, there is no smaller set.
 segment_info mlp_segment(const model_spec& s, const extent& e) {
   const uint64_t inputs = s.family->mlp_inputs(), before = inputs * s.inner;
   const bool fused = s.act == (s.family->is_gated() ? activation::silu : activation::gelu_tanh);
@@ -222,8 +222,8 @@ void set_inputs(const model_spec& s, const extent& e, model_table& table) {
 struct segment_layers {
   segment_info segment;
   std::vector<layer_info> layers;
-  size_t tiled_from = 0;  // index of the first layer that is computed in row tiles, if the segment is
-  double shared = 0;      // elements per token of a gradient that is the outputs' of two of the linear layers
+  size_t tiled_from = 0;  // index of the first layer that is computed in row tiles, if the segment has tiles
+  double shared = 0;      // elements per token of the output gradient that two of the linear layers share
 };
 
 /// Returns how many elements per token the weight part of a split backward reads: the gradients of the outputs of the
@@ -418,7 +418,7 @@ void add_embedding(const extent& e, std::vector<layer_info> layers, model_table&
 
 void add_head(const model_spec& s, const extent& e, std::vector<layer_info> layers, model_table& table) {
   segment_layers head{head_segment(s, e), std::move(layers)};
-  if (s.family->has_head_transform()) head.tiled_from = 2;  // behind the path's norm and the transform
+  if (s.family->has_head_transform()) head.tiled_from = 2;  // after the path's norm and the transform
   std::vector<segment_layers> segments;
   if (e.own_tokens > 0) segments.push_back(norm_of(s, e, "head norm", head));
   segments.push_back(std::move(head));
@@ -442,8 +442,8 @@ class block_writer {
         residual_std_(residual_std) {}
 
   /// Appends the layers of the block's attention and of its MLP, with the parameters in the order of Hugging Face's
-  /// files. `sum` is the norm of the residual path in front of the block, which the block computes, and becomes the one
-  /// behind the block; nullopt: the path has no norms.
+  /// files. On entry, `sum` is the norm of the residual path before the block, which the block computes; on return, it
+  /// is the norm after the block. nullopt: the family does not norm the path.
   void write(std::optional<layer_info>& sum, std::vector<layer_info>& attention, std::vector<layer_info>& mlp) {
     using enum families::norm_order;
     const families::norm_order order = s_.family->order_of_norms;
@@ -466,7 +466,7 @@ class block_writer {
   layer_info norm(std::string_view name, uint32_t width) {
     return w_.norm(named(name), width, norm_bias(s_), s_.family->norm_shift);
   }
-  /// Adds the norms before and behind the layers `to` of one half of the block; an empty name: there is none.
+  /// Adds the norms before and after the layers `to` of one half of the block; an empty name: there is none.
   void add_norms(std::string_view first, std::string_view end, std::vector<layer_info>& to) {
     if (!first.empty()) to.insert(to.begin(), norm(first));
     if (!end.empty()) to.push_back(norm(end));
@@ -525,8 +525,8 @@ class block_writer {
   float residual_std_;
 };
 
-/// Returns the layers of the embedding, and sets `sum` to the norm of their sum, if the family has it, which the first
-/// block computes.
+/// Returns the layers of the embedding. Sets `sum` to the norm of the sum of the embedding's vectors, if the family has
+/// it; the first block computes that norm.
 std::vector<layer_info> layers_of_embedding(layer_writer& w, const model_spec& ends, std::optional<layer_info>& sum) {
   const families::family& f = *ends.family;
   const auto& names = f.names;
@@ -545,9 +545,9 @@ std::vector<layer_info> layers_of_embedding(layer_writer& w, const model_spec& e
   return out;
 }
 
-/// Returns the layers of the head. `sum` is the norm of the residual path behind the last block; nullopt: the path has
-/// none, and the head a norm of its own. An encoder's head transforms the hidden state before its last layer, whose
-/// bias precedes the transform in files.
+/// Returns the layers of the head. `sum` is the norm of the residual path after the last block; nullopt: the family
+/// does not norm the path, and the head has a norm of its own. An encoder's head transforms the hidden state before its
+/// last layer, whose bias precedes the transform in files.
 std::vector<layer_info> layers_of_head(const model_spec& ends, uint32_t tokens_weight, std::optional<layer_info> sum,
                                        model_table& table) {
   const families::family& f = *ends.family;

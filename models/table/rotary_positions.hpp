@@ -14,10 +14,13 @@ namespace troupe::models {
 /// How the frequencies of rotary positions are scaled, by transformers' names of rope_type; `plain` is its "default".
 enum class rope_type : uint8_t {
   plain,
-  linear,    ///< all frequencies are divided by a factor (Chen et al. 2023, arXiv:2306.15595)
-  dynamic,   ///< the base grows with sequences beyond the model's positions; up to them as `plain`
-  llama3,    ///< long waves are divided by a factor, short ones stay, those between are interpolated (Llama 3.1)
-  yarn,      ///< as llama3 by a ramp over dimensions, and scores are scaled (Peng et al. 2023, arXiv:2309.00071)
+  linear,  ///< all frequencies are divided by a factor (Chen et al. 2023, arXiv:2306.15595)
+  /// the base grows with the length of sequences beyond the model's positions; shorter sequences use `plain`
+  dynamic,
+  llama3,  ///< long waves are stretched by a factor, short ones stay, the ones between are interpolated (Llama 3.1)
+  /// stretched and original frequencies are mixed by a ramp over dimensions, and scores are scaled (Peng et al. 2023,
+  /// arXiv:2309.00071)
+  yarn,
   longrope,  ///< each frequency has factors of its own, two lists of them (Ding et al. 2024, arXiv:2402.13753)
 };
 
@@ -28,23 +31,24 @@ std::optional<rope_type> rope_type_named(std::string_view name);
 /// Returns the names of all types, for messages: "default, linear, ...".
 std::string rope_types_joined();
 
-/// Which rotary positions a block has.
+/// Kind of rotary positions that a block has.
 enum class rotation : uint8_t {
-  usual,  ///< those of the model
-  local,  ///< those of blocks with a window of attention, in models in which they differ
+  usual,  ///< the positions of most blocks, model_spec::rope
+  local,  ///< positions of blocks with a window of attention (model_spec::local_rope), in models in which they differ
   none,   ///< no positions: queries and keys are not rotated
 };
 
 struct rotary_positions {
   double theta = 10000.0;  ///< base of the frequencies
   rope_type type = rope_type::plain;
-  double factor = 1;                ///< by which long waves are stretched
+  double factor = 1;                ///< factor by which long waves are stretched
   uint32_t original_positions = 0;  ///< positions of the model before it was scaled
-  double low_frequency_factor = 1,
-         high_frequency_factor = 4;      ///< llama3: original positions / wavelength at the bounds
-  double beta_fast = 32, beta_slow = 1;  ///< yarn: rotations in the original positions at the bounds
-  bool truncate = true;                  ///< yarn: bounds are whole dimensions
-  /// Factor of cosines and sines; nullopt: by the formula of the type.
+  /// llama3: quotients of the original positions and the longest and shortest interpolated wave
+  double low_frequency_factor = 1, high_frequency_factor = 4;
+  /// yarn: number of turns within the original positions at both ends of the ramp
+  double beta_fast = 32, beta_slow = 1;
+  bool truncate = true;  ///< yarn: true: the ends of the ramp are rounded to whole dimensions
+  /// Factor of cosines and sines; nullopt: the formula of the type determines it.
   std::optional<double> attention_factor = {};
   double mscale = 0, mscale_all_dim = 0;  ///< yarn: weights in the formula of the attention factor; 0: absent
   /// longrope: factor of each frequency's wavelength, up to the original positions and beyond them.

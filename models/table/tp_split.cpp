@@ -173,8 +173,8 @@ void exchange_columns(uint64_t own, core::unit_info& unit, core::model_table& lo
   }
 }
 
-/// Lets a segment's output be computed and exchanged in pieces of rows if the segment has a linear layer that is
-/// divided by its inputs, whose outputs are summed over ranks.
+/// Marks that a segment's output may be computed and exchanged in pieces of rows, if the segment has a linear layer
+/// that is divided by its inputs, whose outputs are summed over ranks.
 void come_in_pieces(core::segment_exchange& output, uint64_t rows, std::span<const layer_info> layers,
                     const core::tp_plan& cut) {
   for (const layer_info& l : layers) {

@@ -92,9 +92,9 @@ struct exchanged_bytes {
 void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local);
 
 /// Checks that a model can be divided over tensor-parallel ranks. Errors (bad_input): blocks that are divided in a
-/// model with norms behind attention and MLP; more ranks than attention heads, elements of an MLP's inner width, rows
-/// of the vocabulary or `columns` of a sample, if these are divided; norms that are divided while something else is
-/// not.
+/// model with norms after attention and MLP; more ranks than attention heads, elements of an MLP's inner width, rows of
+/// the vocabulary or `columns` of a sample, if these are divided; norms that are divided although some block or the
+/// vocabulary is not.
 core::result<void> check_split(const model_spec& whole, const tensor_split& split,
                                uint64_t columns = std::numeric_limits<uint64_t>::max());
 

@@ -86,7 +86,7 @@ core::result<void> host_layers::may_cut(const job::cleaning& what) const {
 
 core::result<host_layers> host_layers_of(const models::module_model& model, uint64_t seed) {
   TROUPE_TRY(models::check_units(model));
-  // A copy, in which the loop builds units one at a time, so that `model` keeps its unbuilt units.
+  // This copy receives the built units, one at a time, so that the units of `model` stay unbuilt.
   models::module_model own = model;
   models::table_builder rows(own);
   models::module_builder builder(seed);

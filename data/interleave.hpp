@@ -26,7 +26,7 @@ core::result<std::vector<uint64_t>> shares_of(std::span<const double> weights);
 /// to the first source.
 class interleave {
  public:
-  /// Requires at least one element of `shares`, each above 0.
+  /// Makes the pattern for these shares: at least one, each above 0.
   explicit interleave(std::span<const uint64_t> shares);
 
   struct place {

@@ -1,4 +1,4 @@
-// Decides which tokens of a text an encoder has to find, and what stands in their places (Devlin et al. 2018,
+// Decides which tokens of a text an encoder has to find, and which tokens replace them (Devlin et al. 2018,
 // arXiv:1810.04805, section 3.1). Owns that choice, a function of the seed, the sample and the position alone: it does
 // not depend on how a batch is cut, and a resumed run makes it again.
 #pragma once
@@ -27,8 +27,8 @@ struct masking_options {
 /// Chooses tokens of samples. Two objects with equal options choose alike.
 class masking {
  public:
-  /// Errors (bad_input): shares that are no probabilities, or more than 1 together; a mask token that is not in the
-  /// vocabulary; a vocabulary of special tokens alone.
+  /// Returns the choice with these options. Errors (bad_input): shares that are no probabilities, or more than 1
+  /// together; a mask token that is not in the vocabulary; a vocabulary of special tokens alone.
   static core::result<masking> make(masking_options options);
 
   /// Sets `targets` to the tokens of `inputs` that are chosen, and to core::no_target elsewhere, and replaces some of

@@ -15,7 +15,7 @@ namespace troupe::data {
 /// 2002, "Ciphers with arbitrary finite domains", method 3.
 class permutation {
  public:
-  /// Requires n > 0; equal (n, key) give equal shuffles.
+  /// Makes a shuffle of [0, n), which must not be empty; equal (n, key) give equal shuffles.
   permutation(uint64_t n, uint64_t key);
 
   /// Returns the image of index `i` < n under the permutation, which is a bijection of [0, n).
@@ -51,7 +51,8 @@ core::result<token_split> split_tokens(uint64_t tokens, double validation_fracti
 /// The training samples in their global order, epoch after epoch, each epoch shuffled anew.
 class sample_order {
  public:
-  /// Requires that `train` holds at least one sample of `sequence` tokens, which split_tokens() checks.
+  /// Makes the order of the samples in `train`, which must hold at least one sample of `sequence` tokens
+  /// (split_tokens() checks that).
   sample_order(token_range train, uint64_t sequence, uint64_t seed);
 
   /// Returns the number of samples in one epoch.

@@ -1,6 +1,6 @@
-// Finds what is stored at a path that a person names: a file, one checkpoint, several of which one is the newest,
-// weights next to them. Owns the rules by which one of these is chosen, the same for every command, and the sentences
-// about the others. Reads only names, small text files and first bytes; open_source.hpp opens the chosen one.
+// Finds what is stored at a path that a person names: a file, a checkpoint, several checkpoints, or weights next to
+// them. Owns the rules, the same for every command, by which one of several is chosen, and the sentences about the
+// others. Reads only names, small text files and first bytes; open_source.hpp opens the chosen one.
 #pragma once
 
 #include <filesystem>

@@ -12,11 +12,12 @@ namespace troupe::data {
 
 class arrow_batch {
  public:
-  /// `header` describes the batch; its bytes are [body_begin, body_begin + body_bytes) of the file.
+  /// Describes the batch with the message `header`, whose body is the bytes [body_begin, body_begin + body_bytes) of
+  /// the file.
   arrow_batch(const core::source_file& file, const flat_table& header, uint64_t body_begin, uint64_t body_bytes)
       : file_(file), header_(header), body_begin_(body_begin), body_bytes_(body_bytes) {}
 
-  // All functions fail if the description is inconsistent; their errors name no file and no message.
+  // The functions of a batch fail if its description is inconsistent; their errors name no file and no message.
   [[nodiscard]] core::result<uint64_t> rows(uint64_t node) const;
   [[nodiscard]] core::result<column_buffer> buffer(uint64_t index) const;
 

@@ -17,7 +17,7 @@ inline constexpr uint64_t view_bytes = 16;
 class viewed_texts {  ///< reads the texts of one column of string views in one batch
  public:
   using open_buffer = std::function<core::result<column_buffer>(uint64_t index)>;
-  /// `buffers`: number of buffers with texts; each is opened when its first text is read.
+  /// Reads texts from `buffers` buffers, each of which `open` opens when its first text is read.
   viewed_texts(uint64_t buffers, open_buffer open) : buffers_(buffers), open_(std::move(open)) {}
 
   /// Returns the text of a view, valid until the next call and while `view` is. Errors: bad_input for a view outside

@@ -23,8 +23,8 @@ class column_buffer {
   static constexpr uint64_t piece_read_bytes = uint64_t{1} << 20;
 
   column_buffer() = default;
-  /// Opens bytes [begin, begin + length) of the file, which must be inside it. With a codec they begin with their
-  /// expanded length, or -1 if they are not compressed.
+  /// Opens bytes [begin, begin + length) of the file, which must be inside it. With a codec, the buffer begins with its
+  /// expanded length, or with -1 if it is not compressed.
   static core::result<column_buffer> open(const core::source_file& file, uint64_t begin, uint64_t length,
                                           block_codec codec) {
     column_buffer out;

@@ -47,7 +47,7 @@ class delta_numbers {
 
 class delta_texts {  ///< reads the texts of one Parquet page with a delta encoding
  public:
-  /// `repeats`: the encoding is DELTA_BYTE_ARRAY; else DELTA_LENGTH_BYTE_ARRAY.
+  /// Reads a page in the encoding DELTA_BYTE_ARRAY if `repeats`, else in DELTA_LENGTH_BYTE_ARRAY.
   delta_texts(std::span<const std::byte> bytes, bool repeats);
 
   /// Returns the next text, valid until the next call; nullopt after the last one and after broken bytes.

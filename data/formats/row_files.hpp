@@ -49,7 +49,7 @@ inline constexpr uint64_t max_mds_sample_bytes = uint64_t{64} << 20;
 /// name the file and the sample's number.
 core::result<void> read_mds(const core::source_file& file, const std::string& key, const row_visit& visit);
 
-/// Longest text of a sample, and largest file that may hold one, in bytes.
+/// Longest text of a tar's sample, and largest file in a tar that may hold one, in bytes.
 inline constexpr uint64_t max_tar_text_bytes = uint64_t{64} << 20;
 
 /// Passes the text of each sample to `visit`: its file with the extension `key` (`txt` too if the key is `text`), else

@@ -42,7 +42,7 @@ class added_finder {
  private:
   [[nodiscard]] const added_word* longest_at(std::string_view text, size_t at) const;
 
-  /// added words, by their first byte; among those with one first byte the longest first
+  /// added words, ordered by their first byte, then by descending length
   std::vector<added_word> words_;
   std::array<size_t, 257> begins_at_{};  ///< [byte]: index of the first word that begins with this byte or a later one
   size_t longest_ = 0;                   ///< size of the longest word

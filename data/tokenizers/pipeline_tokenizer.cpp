@@ -357,7 +357,7 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
                                     .end_of_text = special.end ? special.end : number_of("<|endoftext|>"),
                                     .digest = {},
                                     .marked = marked_in(special, words)};
-  // As in the package, an added word that is found in normalized text is also decoded as its normalized text.
+  // The package decodes an added word that is found in normalized text as its normalized text, too.
   for (const auto& w : words) {
     if (!w.is_normalized) continue;
     TROUPE_ASSIGN(parts.text_of[w.id], parts.changes.apply(w.text, {}));

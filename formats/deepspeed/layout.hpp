@@ -21,7 +21,7 @@ struct flat_stretch {
 struct group_partition {
   uint64_t elements = 0;                ///< number of elements of the partition with padding; always even
   uint64_t padding = 0;                 ///< number of padding elements at the end of the partition
-  std::vector<flat_stretch> stretches;  ///< stretches of the rank's elements without padding; none is empty
+  std::vector<flat_stretch> stretches;  ///< stretches of the rank's elements without padding; no stretch is empty
 };
 group_partition partition_of_group(std::span<const uint64_t> numels, uint32_t ranks, uint32_t rank);
 

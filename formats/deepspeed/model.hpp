@@ -11,10 +11,11 @@
 namespace troupe::formats {
 
 struct deepspeed_parameter {
-  std::string name;                          ///< name of the parameter as it is written
-  const tensor_entry* master = nullptr;      ///< fp32 master of the parameter
-  const tensor_entry* weight = nullptr;      ///< weight in the written type; null: the master is the weight
-  std::vector<const tensor_entry*> moments;  ///< ascending by name; the same names for all parameters of a group
+  std::string name;                      ///< name of the parameter as it is written
+  const tensor_entry* master = nullptr;  ///< fp32 master of the parameter
+  const tensor_entry* weight = nullptr;  ///< weight in the written type; null: the master is the weight
+  /// moments, ascending by name; all parameters of a group have moments of the same names
+  std::vector<const tensor_entry*> moments;
   [[nodiscard]] const tensor_entry& value() const { return weight != nullptr ? *weight : *master; }
 };
 

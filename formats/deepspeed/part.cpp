@@ -224,7 +224,7 @@ core::result<void> part_reader::add_module() {
       listed_.insert(name);
       continue;
     }
-    // without an optimizer it is not known which parameters are frozen, so all count as trained
+    // Without an optimizer it is unknown which parameters are frozen, so all count as trained.
     const auto kind = is_buffer                         ? tensor_kind::buffer
                       : out_.has_optimizer              ? tensor_kind::frozen
                       : tensor.type == core::dtype::f32 ? tensor_kind::master

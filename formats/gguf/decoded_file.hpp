@@ -28,8 +28,8 @@ struct decoded_tensor {
 /// The decoded tensors of one GGUF file, as a file that a tensor_source lists.
 class decoded_view final : public source_view {
  public:
-  /// `tensors` ascend by `begin`. `file_bytes` is the size of the GGUF file when its header was read; open() refuses
-  /// another size.
+  /// Makes a view of `tensors`, which ascend by `begin`. `file_bytes` is the size of the GGUF file when its header was
+  /// read; open() refuses another size.
   decoded_view(std::filesystem::path path, uint64_t file_bytes, std::vector<decoded_tensor> tensors)
       : path_(std::move(path)), file_bytes_(file_bytes), tensors_(std::move(tensors)) {}
 

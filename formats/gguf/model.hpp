@@ -19,9 +19,10 @@ struct gguf_model {
   uint32_t blocks = 0, width = 0, inner = 0, heads = 0, kv_heads = 0, head_width = 0, positions = 0, vocabulary = 0;
   double norm_epsilon = 0;
   double rope_theta = 0;  ///< base of the rotary positions' frequencies
-  /// Scaling of the rotary positions, for files that are written: value of the key rope.scaling.type (linear, yarn,
-  /// longrope; empty: none), the factor, the factor of cosines and sines beside the one that llama.cpp computes for the
-  /// type, and the number of positions before scaling (yarn, llama3, longrope).
+  /// Scaling of the rotary positions, for files that are written. rope_scaling: value of the key rope.scaling.type
+  /// (linear, yarn, longrope; empty: none). rope_factor: the factor. rope_attention_factor: factor of cosines and sines
+  /// in addition to the one that llama.cpp computes for the type. rope_original_positions: number of positions before
+  /// scaling (yarn, llama3, longrope).
   std::string rope_scaling = {};
   double rope_factor = 1, rope_attention_factor = 1;
   uint32_t rope_original_positions = 0;

@@ -105,7 +105,7 @@ core::result<tensor_source> read_gguf_source(const fs::path& path) {
       const auto head_rows = *model ? head_rows_of(t, order, **model) : uint64_t{0};
       if (!head_rows) return refused(head_rows.error().in(fmt::format("tensor '{}'", shown(t.name))));
       decoded.push_back({t, begin, view_bytes, order, *head_rows});
-      // a bias whose rows are in rotary order is reordered as rows of one element
+      // The rows of a bias in rotary order are reordered as rows of one element.
       if (*head_rows != 0 && t.extents.size() == 1) decoded.back().stored.extents = {1, t.extents[0]};
       entry.pieces.push_back({view_file, 0, t.elements(), view_bytes, {}});
       view_bytes = core::round_up(view_bytes + decoded.back().bytes(), view_alignment_bytes);

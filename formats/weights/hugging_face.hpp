@@ -25,9 +25,9 @@ struct stored_tensors {
 /// config.json in the folder, empty if there is none; source_run::model gets it.
 core::result<stored_tensors> read_stored_tensors(const std::filesystem::path& path, std::string config);
 
-/// Returns the tensors of `path` as a source. Those of F8_E4M3, which mean nothing without their scales, are in
-/// `unread`. Refused, unless `as_stored` is true, for commands that show what is stored and read no values: a weight of
-/// F8_E4M3, `M.weight`.
+/// Returns the tensors of `path` as a source. Tensors of F8_E4M3, which cannot be read without their scales, are in
+/// `unread`. Refuses a weight `M.weight` of F8_E4M3, unless `as_stored` is true, for commands that show the stored
+/// tensors and read no values.
 core::result<tensor_source> plain_source(stored_tensors stored, const std::filesystem::path& path, bool as_stored);
 
 /// Returns the text of config.json in `folder`; empty if there is no such file.

@@ -30,8 +30,8 @@ struct end_sums {
   at::Tensor missing;
 };
 
-/// Returns what a segment adds to the residual path: `out`, the segment's output, minus the hidden states that entered
-/// the segment. `of` selects the model: the original one or the current one.
+/// Returns a segment's contribution to the residual path: `out`, the segment's output, minus the hidden states that
+/// entered the segment. `of` selects the model: the original one or the current one.
 core::result<at::Tensor> added(const unit_walk& walk, uint64_t step, window_range windows, walk_stream of,
                                core::result<at::Tensor> out) {
   TROUPE_ASSIGN(const auto in, walk.input_of(step, windows, of));
@@ -55,9 +55,9 @@ core::result<std::vector<input_sums>> watch_inputs(unit_walk& walk, uint64_t ste
 }
 
 /// Returns the sums for the last layer of segment `step`, whose weight is `weight`. Must be called after
-/// watch_inputs(), when the segment's earlier layers are rounded. Only what the segment adds is compared, not its whole
-/// output: compensating errors of the hidden states that enter it would be dominated, in large models, by a few tokens
-/// with very large states.
+/// watch_inputs(), when the segment's earlier layers are rounded. Compares the segment's contributions to the residual
+/// path, not its whole outputs: compensating errors of the hidden states that enter it would be dominated, in large
+/// models, by a few tokens with very large states.
 core::result<end_sums> watch_end(unit_walk& walk, uint64_t step, uint32_t weight) {
   input_statistics seen({.wants_products = true, .only = {weight}});
   at::Tensor missing;

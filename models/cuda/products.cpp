@@ -20,7 +20,8 @@
 #include "kernels/optimizer/newton_schulz.hpp"
 
 namespace at::cuda {
-// Declared here, because ATen/cuda/CUDAContextLight.h includes headers of libraries not used here.
+// This function is declared here, because ATen/cuda/CUDAContextLight.h includes headers of libraries that Troupe does
+// not use.
 void clearCublasWorkspaces();
 }  // namespace at::cuda
 

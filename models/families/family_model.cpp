@@ -248,7 +248,8 @@ normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& inp
     const auto [inner, past] = normed(scope, x, count, panel_sums::rounded);
     return {{mlp_output(scope, inner)}, past};
   }
-  // A view, so that the layers' gradients are added up before that of the residual path, as in row tiles.
+  // The layers read a view of x, so that their gradients are added up before the residual path's gradient, as in row
+  // tiles.
   const at::Tensor read = x.view_as(x);
   return {{mlp_output(scope, projected(scope, read, next_linears(scope, count, panel_sums::rounded)))}, x};
 }
@@ -260,7 +261,7 @@ at::Tensor family_model::mlp(segment_scope& scope, const at::Tensor& x) const {
 
 values family_model::attention_in(segment_scope& scope, const at::Tensor& x) const {
   auto [inner, past] = attention_inputs(scope, x);
-  // A view, because a segment must not return its input tensor itself.
+  // The result is a view, because a segment must not return its input tensor itself.
   if (past.is_same(x)) past = past.view_as(past);
   const at::Tensor qkv = packed(scope, inner);
   const sequence_parts exchanged = parts(scope);

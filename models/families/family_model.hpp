@@ -55,7 +55,7 @@ class family_model final : public language_model {
   /// Applies the segment's next norm to `heads`, (B, T, any number of heads * head_width): to each head, or to all
   /// heads of a token together.
   at::Tensor normed_queries(segment_scope& scope, const at::Tensor& heads) const;
-  /// Returns what the MLP adds to the residual path, before dropout, from the outputs `projected` of its first layers.
+  /// Returns the MLP's output, before dropout, from the outputs `projected` of its first layers.
   at::Tensor mlp_output(segment_scope& scope, const std::vector<at::Tensor>& projected) const;
   /// Returns the MLP's last linear layer. Its rows are multiplied in panels of a fixed number of rows
   /// (models/table/row_tiles.hpp), as those of the MLP's first layers are.
@@ -87,8 +87,8 @@ class family_model final : public language_model {
   /// Returns what attention adds to the residual path, before dropout: the output layer applied to `mixed`, the
   /// weighted values of all heads.
   at::Tensor attention_output(segment_scope& scope, const at::Tensor& mixed) const;
-  /// Returns the segment's output from `past`, the residual path, and `y`, what attention adds to it: their sum, plus
-  /// what the MLP adds if the model computes it from the same residual path.
+  /// Returns the segment's output: the sum of `past`, the residual path, and `y`, attention's output. If the model
+  /// computes the MLP from the same residual path, the MLP's output is added, too.
   at::Tensor after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const;
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
   /// Returns the MLP's output, before it is normed, dropped out and added to the residual path, and the residual path.
@@ -115,8 +115,8 @@ class family_model final : public language_model {
   /// Returns the outputs of `layers` for `x`, the norm's output, which was gathered from all ranks.
   [[nodiscard]] static std::vector<at::Tensor> projected(segment_scope& scope, const at::Tensor& x,
                                                          std::vector<projection> layers);
-  /// Returns the residual path in this rank's own columns (tokens): `input` has the old residual path and, summed over
-  /// all ranks, what the block adds.
+  /// Returns the residual path in this rank's own columns (tokens). `input` has the old residual path and the block's
+  /// output, summed over all ranks.
   at::Tensor add_columns(segment_scope& scope, const values& input, dropout_site site) const;
 
   /// Returns the teacher's head, whose layers are the next ones of `scope`, and the teacher's hidden state; nullopt
@@ -127,8 +127,8 @@ class family_model final : public language_model {
   /// Returns the factor of the mean loss over a rank's own columns (tokens). With it, the mean over all ranks is the
   /// mean over all columns, and the mean over a step's micro-batches is the mean over the step's targets.
   [[nodiscard]] double loss_factor(const segment_scope& scope) const;
-  /// Returns the input of the head's last norm and linear layer: the hidden state `x`, or what the transform of an
-  /// encoder's head makes of it.
+  /// Returns the input of the head's last norm and linear layer: the hidden state `x`, or the output of the transform
+  /// in an encoder's head.
   [[nodiscard]] at::Tensor head_input(segment_scope& scope, const at::Tensor& x) const;
   /// Returns the logits of the hidden states `hidden`, for this rank's rows of the vocabulary; if the vocabulary is
   /// split unevenly, zeros follow them.
@@ -144,8 +144,9 @@ class family_model final : public language_model {
   // Cosines and sines of rotary positions; none: the family has learned positions.
   std::optional<rotary_angles> angles_;
   std::optional<rotary_angles>
-      local_angles_;        // angles of the blocks with rotation::local; none: there are no such blocks
-  double embedding_scale_;  // factor of the embedding's vectors, in the model's type if it has to be
+      local_angles_;  // angles of the blocks with rotation::local; none: there are no such blocks
+  // factor of the embedding's vectors, rounded to the model's type if the family requires that
+  double embedding_scale_;
   uint64_t columns_;
   model_place place_;
   core::model_table table_;

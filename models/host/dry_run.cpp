@@ -114,7 +114,7 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
     return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
                                                  ", but its output, " + shape_text(y) +
                                                  ", does not depend on its input and parameters");
-  // Detached, because a longer autograd graph would keep the unit's tensors alive.
+  // The outputs are detached, because a longer autograd graph would keep the unit's tensors alive.
   std::vector<named_values::entry> next;
   for (const auto& [name, t] : y) next.emplace_back(name, t.detach().requires_grad_(t.requires_grad()));
   y_ = named_values(std::move(next));

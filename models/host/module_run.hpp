@@ -18,7 +18,7 @@ struct kept_buffer {
   int64_t version = 0;
 };
 
-struct unit_run {                      ///< what a unit's forward leaves for its backward
+struct unit_run {                      ///< state that a unit's forward keeps for its backward
   std::vector<at::Tensor> inputs;      ///< inputs of the unit; backward returns gradients for inputs that require one
   std::vector<at::Tensor> results;     ///< results of the unit in the order in which they are passed on
   std::vector<weight> parameters;      ///< parameters of the unit that are trained

@@ -48,8 +48,8 @@ named_tensors parameters_of(const root_modules& roots) {
   return out;
 }
 
-/// Restores the states of torch's generators and the buffers of modules when it is destroyed, and the states of the
-/// generators also on request. The generators are those of the CPU and of the CUDA devices with parameters.
+/// Restores the states of torch's generators and the buffers of modules when it is destroyed; rewind() restores the
+/// generators earlier. The generators are those of the CPU and of the CUDA devices with parameters.
 class unchanged_state {
  public:
   unchanged_state(const root_modules& roots, const named_tensors& parameters) {

@@ -72,8 +72,8 @@ class injection {  ///< splits the layers of one module and of all modules below
   void revert();
 
  private:
-  struct place {  // a split layer; sit() makes it compute with a rank's part of its tensors, revert() with the whole
-                  // tensors
+  // A split layer. sit() makes it compute with a rank's part of its tensors, revert() with the whole tensors.
+  struct place {
     std::shared_ptr<torch::nn::Module> module;
     at::Tensor *weight = nullptr, *bias = nullptr;  // members of the layer with which it computes
     at::Tensor own_weight, own_bias;                // tensors that the layer registered as its parameters

@@ -111,7 +111,7 @@ struct mean_loss_function : torch::autograd::Function<mean_loss_function> {
     check_first_gradient("a cross-entropy");
     const auto kept = context->get_saved_variables();
     const at::Tensor &targets = kept[1], &log_sums = kept[2];
-    // A copy, because the scores are the host's and the kernel overwrites its argument.
+    // The kernel overwrites its argument, and the host owns the scores, so they are copied.
     const at::Tensor dx = kept[0].clone(at::MemoryFormat::Contiguous);
     const at::Tensor wide = gradients.front().to(log_sums.scalar_type()).contiguous();
     const auto rows = static_cast<uint64_t>(dx.size(0)), width = static_cast<uint64_t>(dx.size(1));
@@ -144,8 +144,7 @@ at::Tensor own_embedding(const at::Tensor& weight, const at::Tensor& ids) {
 
 at::Tensor own_cross_entropy(const at::Tensor& scores, const at::Tensor& targets, int64_t ignore_index) {
   const bool is_plain = scores.dim() == 2 && targets.dim() == 1 && scores.size(0) == targets.size(0) &&
-                        scores.numel() > 0 && targets.scalar_type() == at::kLong &&
-                        !under_autocast(scores);
+                        scores.numel() > 0 && targets.scalar_type() == at::kLong && !under_autocast(scores);
   const auto is_outside = [&] {
     return targets.lt(0).logical_or(targets.ge(scores.size(1))).logical_or(targets.eq(ignore_index)).any().is_nonzero();
   };

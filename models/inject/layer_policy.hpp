@@ -63,7 +63,7 @@ struct layer_policy {
   norm_order order = norm_order::before;
   norm_kind norm = norm_kind::layer;
   qkv_packing packing = qkv_packing::side_by_side;
-  /// Activation of the MLP, if the block has no module of torch's for it.
+  /// Activation of the MLP, for blocks whose activation is not a module of torch.
   mlp_activation act = mlp_activation::gelu_tanh;
   bool causal = true;
   bool rotates = false;    ///< true: queries and keys are rotated, element i with i + head width / 2

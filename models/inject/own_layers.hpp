@@ -59,7 +59,8 @@ class own_layers {  ///< replaces layers of one module, and of all modules below
   [[nodiscard]] const std::function<at::Tensor(const at::Tensor&)>& forward() const { return forward_; }
   /// Returns the number of modules that have the roles of the policy's blocks, replaced or not.
   [[nodiscard]] size_t blocks() const { return blocks_; }
-  /// Returns, for a policy that matched no block, which module comes nearest and what it lacks.
+  /// Returns, for a policy that matched no block, a sentence with the module that has most of its roles and the first
+  /// role that it lacks.
   [[nodiscard]] const std::string& nearest() const { return nearest_; }
 
   /// A place in the host's modules where a function may compute instead of a module: Troupe's function or any other.

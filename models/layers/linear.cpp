@@ -121,7 +121,7 @@ at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, cons
                         const projection& p) {
   TORCH_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(), "a gate of ", gate.sizes(), " for ",
               up.sizes());
-  // Contiguous, because halves of one layer's output must give the bits that the copies of row tiles give.
+  // The halves of one layer's output are made contiguous, so that they give the same bits as the copies in row tiles.
   if (act != activation::silu) return linear(scope, activate(gate.contiguous(), act).mul(up.contiguous()), p);
   at::Tensor y, gate_rows, up_rows;
   {

@@ -20,8 +20,8 @@ struct normed_linear_node final : function_node {
   at::Tensor made_again(uint32_t output) override { return layers[output].forward(norm_again().y); }
   normed_rows& norm_again() { return again ? *again : again.emplace(norm.forward(x)); }
 
-  /// `gradients` must contain the gradient of each layer's output (of the norm's output if there are no layers), then
-  /// that of the residual path.
+  /// Computes the backward. `gradients` has the gradient of each layer's output (of the norm's output if there are no
+  /// layers), then the gradient of the residual path.
   gradient_list apply(gradient_list&& gradients) override {
     norm_again();
     const auto shape = gradients[0].sizes().vec();

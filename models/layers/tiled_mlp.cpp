@@ -86,7 +86,8 @@ struct tiled_mlp_node final : function_node {
   mlp_layers layers;
   uint64_t tile_rows = 0;
 
-  /// `gradients` must contain the gradient of the output, and then, if there is a norm, that of the residual path.
+  /// Computes the backward. `gradients` has the gradient of the output, then, if there is a norm, the gradient of the
+  /// residual path.
   gradient_list apply(gradient_list&& gradients) override {
     const auto shape = gradients[0].sizes().vec();
     const int64_t rows = x.size(0);

@@ -32,9 +32,9 @@ struct batch_numbers {
   int64_t longest_document = 0;  ///< number of tokens of the longest document; 0 if each row is one document
 };
 
-/// Each returns one array of the micro-batch as a tensor on device `where`: the tensor in `batch.numbers`, or, on the
-/// CPU, a view of the batch's array, which must outlive the tensor. Throws c10::Error if the batch has no tensor for
-/// another device.
+/// The six functions return one array of the micro-batch each, as a tensor on device `where`: the tensor in
+/// `batch.numbers`, or, on the CPU, a view of the batch's array, which must outlive the tensor. They throw c10::Error
+/// if the batch has no tensor for another device.
 at::Tensor tokens_on(const micro_batch& batch, at::Device where);
 at::Tensor targets_on(const micro_batch& batch, at::Device where);
 at::Tensor document_start_on(const micro_batch& batch, at::Device where);

@@ -43,7 +43,8 @@ bool onednn_takes_f16() {
 
 bool processor_prefers_onednn() {
 #if defined(TROUPE_MODELS_ONEDNN) && defined(__x86_64__)
-  // oneDNN's fp32 products are fast only with AVX-512, which its support of bf16 requires as well, so this is tested.
+  // oneDNN's fp32 products are fast only with AVX-512. Its support of bf16 also requires AVX-512, so it is used as the
+  // test.
   static const bool answer = core::has_wide_vectors() && !__builtin_cpu_is("intel") && onednn_takes_bf16();
   return answer;
 #else

@@ -93,7 +93,7 @@ struct micro_batch {
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;
   at::Tensor* logits = nullptr;  ///< forward only: receives the scores that the loss depends on; null: not stored
-  /// If the model is a host's: name of the output of its last unit that is stored at `logits`; empty: its only output.
+  /// Name of the output of the last unit that is stored at `logits`, for a host's model; empty: its only output.
   std::string_view output = {};
   /// True, in training only: the segment keeps its smaller set of activations (`core::segment_info::light`) from
   /// forward to backward, and backward recomputes the activations that this set lacks.
@@ -140,7 +140,7 @@ class segment_run {
   virtual values backward(const values& gradients, gradient_sink& sink) = 0;
 
   /// Runs the input part of a split backward, which together with backward_weight has the bits of `backward`: returns
-  /// the gradients of the inputs, writes no parameter gradient, and keeps what the weight part needs,
+  /// the gradients of the inputs, writes no parameter gradient, and keeps the tensors that the weight part needs,
   /// `core::segment_info::weight_bytes` bytes. The caller may then free the segment's input and output, but `gradients`
   /// only after the weight part.
   virtual values backward_input(const values& gradients) = 0;

@@ -559,7 +559,8 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.layers = read_size(keys, k.layers, layers_max);
   spec.width = read_size(keys, k.width, width_max);
   spec.heads = read_size(keys, k.heads, width_max);
-  // null in config.json: as many as query heads; an absent key: the family's default
+  // With null in config.json there are as many key-value heads as query heads; without the key the family's default
+  // applies.
   const bool has_usual = k.kv_heads.usual > 0 && !keys.is_null(k.kv_heads.name);
   spec.kv_heads = read_size(keys, k.kv_heads, has_usual ? k.kv_heads.usual : spec.heads, width_max);
   spec.inner = read_size(keys, k.inner, k.inner.usual > 0 ? k.inner.usual : uint64_t{4} * spec.width, inner_max);
@@ -590,7 +591,7 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   read_scores(keys, k, spec);
   spec.head_width = read_head_width(keys, k, spec);
   spec.rotary_width = static_cast<uint32_t>(spec.head_width * spec.rotary_share);
-  // Done only without earlier errors, because the check combines several keys.
+  // The check combines several keys, so it is made only if no key has an error.
   if (keys.problems().empty()) check_heads(keys, f, spec);
 }
 

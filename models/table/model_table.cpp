@@ -375,9 +375,9 @@ segment_layers norm_of(const model_spec& s, const extent& e, const char* name, s
   return out;
 }
 
-/// Adds the MLP to `last`, the last segment of attention, where both read the same residual path. `keeps_input`: the
-/// segment already keeps the MLP's input. Both are added to that path, so the gradient of what they add is one tensor,
-/// except where each has a dropout mask of its own.
+/// Adds the MLP to `last`, the last segment of attention, if both read the same residual path. `keeps_input`: the
+/// segment already keeps the MLP's input. Both outputs are added to that path, so they have one gradient tensor, unless
+/// each has a dropout mask of its own.
 void join(const model_spec& s, const extent& e, segment_layers mlp, bool keeps_input, segment_layers& last) {
   segment_info &to = last.segment, &more = mlp.segment;
   to.name = keeps_input ? "block" : to.name + " and mlp";
@@ -432,8 +432,8 @@ with_bias norm_bias(const model_spec& s) { return with_bias{s.family->norm == fa
 /// Makes the layers of one block, with the names that the model's family uses.
 class block_writer {
  public:
-  /// `local` has the sizes of this rank's part of the block. `residual_std` is the standard deviation of the initial
-  /// weights of the layers whose outputs are added to the residual path.
+  /// Makes the layers of block number `block`. `local` has the sizes of this rank's part of the block. `residual_std`
+  /// is the standard deviation of the initial weights of the layers whose outputs are added to the residual path.
   block_writer(layer_writer& w, const model_spec& local, uint32_t block, float residual_std)
       : w_(w),
         s_(local),

@@ -86,7 +86,7 @@ std::vector<block_lesson> block_lessons(uint32_t layers, uint32_t teacher_layers
 std::vector<uint32_t> units_beside(const teaching& by, uint32_t layers) {
   const uint32_t of_teacher = by.teacher.layers;
   std::vector<uint32_t> out(of_teacher + 1, 0);
-  // If both are compared, `hidden` and `maps` pair the same blocks.
+  // If hidden states and maps are both compared, `hidden` and `maps` pair the same blocks.
   std::vector<unit_pair> pairs = by.hidden.empty() ? by.maps : by.hidden;
   for (const block_lesson& x : by.blocks) pairs.push_back({x.unit, x.last});
   if (pairs.empty()) {

@@ -147,10 +147,10 @@ BOOST_AUTO_TEST_CASE(masks_are_the_peers) {
 }
 
 BOOST_AUTO_TEST_CASE(where_the_peers_values_are_no_numbers_ours_are_kept) {
-  const auto& traps = fixture()["traps"];
+  const auto& not_numbers = fixture()["not_numbers"];
   const std::vector<float> zeros(16, 0.0F), constant(16, 0.25F);
   const auto check = [&](const char* name, const std::vector<float>& x, const quantiser& q) {
-    const auto peers = numbers(traps[name]);
+    const auto peers = numbers(not_numbers[name]);
     BOOST_TEST(std::ranges::all_of(peers, [](float v) { return std::isnan(v); }));
     TROUPE_CHECK_SAME_BITS(quantised(x, 2, q), x);
   };

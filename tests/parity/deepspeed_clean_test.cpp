@@ -1,5 +1,6 @@
 // Compares a model whose pruning is made permanent with the result of DeepSpeed 0.19.6's `redundancy_clean`, by the
-// fixture of tests/peer/make_cleaned_fixture.py. Tests whose names begin with `trap_` show deliberate differences.
+// fixture of tests/peer/make_cleaned_fixture.py. Where the two differ on purpose, the comment of
+// the test describes the difference.
 #include <cmath>
 
 #include "apps/compress/cleaned_checkpoint.hpp"
@@ -103,9 +104,9 @@ BOOST_AUTO_TEST_CASE(cleaned_weights_are_the_peers_with_and_without_related_modu
 // DeepSpeed accumulates the masks of all entries of a group, and cuts the related modules of later entries by the first
 // entry's mask.
 BOOST_AUTO_TEST_CASE(related_modules_of_every_entry_are_cut_by_its_own_mask) {
-  const auto& trap = fixture()["traps"]["T13"];
-  BOOST_TEST(trap["rows"] != trap["columns"]);
-  const auto apart = cleaned_run(trap).now();
+  const auto& two_entries = fixture()["differences"]["two_entries"];
+  BOOST_TEST(two_entries["rows"] != two_entries["columns"]);
+  const auto apart = cleaned_run(two_entries).now();
   for (const auto& [name, wanted] : run_named("rows by l1, related modules cut")["tensors"].items())
     check_equal(apart.at(name), wanted);
 }
@@ -113,13 +114,13 @@ BOOST_AUTO_TEST_CASE(related_modules_of_every_entry_are_cut_by_its_own_mask) {
 // DeepSpeed divides the rows of packed queries, keys and values into as many blocks as there are heads: with three
 // heads it drops all keys.
 BOOST_AUTO_TEST_CASE(of_packed_queries_keys_and_values_each_loses_the_heads_that_go) {
-  const auto& trap = fixture()["traps"]["packed"];
-  const auto peers = trap["rows"].get<std::vector<uint64_t>>();
+  const auto& packed_heads = fixture()["differences"]["packed"];
+  const auto peers = packed_heads["rows"].get<std::vector<uint64_t>>();
   BOOST_TEST(std::ranges::none_of(peers, [](uint64_t row) { return row >= 24 && row < 48; }));
-  const cleaned_run ours(trap);
+  const cleaned_run ours(packed_heads);
   BOOST_TEST_REQUIRE(!ours.cleaned.has_value());
   BOOST_TEST(ours.cleaned.error().text.find("cannot describe fewer heads") != std::string::npos);
-  const auto s = ours.job.begin(section_of(trap));
+  const auto s = ours.job.begin(section_of(packed_heads));
   const auto& layers = s->table().layers;
   const auto packed = std::ranges::find(layers, "transformer.h.0.attn.c_attn", &core::layer_info::name);
   BOOST_TEST_REQUIRE((packed != layers.end()));

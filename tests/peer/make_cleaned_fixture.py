@@ -106,9 +106,9 @@ def outputs_kept(before, after):
     return [next(i for i in range(before.shape[1]) if torch.equal(before[:, i], column)) for column in after.t()]
 
 
-def traps():
+def differences():
     before = tensors_of(original(), False)
-    # T13: the masks of all entries pile up, and related modules of every later entry are cut by the first one's.
+    # The masks of all entries pile up, and related modules of every later entry are cut by the first one's.
     apart = pruned("row_pruning", ["h\\.0\\." + FC, "h\\.1\\." + FC], 0.25, "l1",
                    [["h\\.0\\." + PROJ], ["h\\.1\\." + PROJ]])
     after = tensors_of(cleaned(apart), True)
@@ -119,8 +119,8 @@ def traps():
     heads = pruned("head_pruning", HEADS, 0.5, "topk", [["attn\\.c_attn"]], num_heads=3)
     after = tensors_of(cleaned(heads), True)
     name = "transformer.h.0.attn.c_attn.weight"
-    return {"T13": {"compression_training": apart, "rows": kept["transformer.h.1.mlp.c_fc.weight"],
-                    "columns": kept["transformer.h.1.mlp.c_proj.weight"]},
+    return {"two_entries": {"compression_training": apart, "rows": kept["transformer.h.1.mlp.c_fc.weight"],
+                            "columns": kept["transformer.h.1.mlp.c_proj.weight"]},
             "packed": {"compression_training": heads, "rows": outputs_kept(before[name], after[name])}}
 
 
@@ -129,7 +129,7 @@ def main():
     for name, section in RUNS.items():
         out["runs"].append({"name": name, "compression_training": section, "tensors": changed(section)})
         print(f"{name}: {', '.join(t + ' ' + str(v['shape']) for t, v in out['runs'][-1]['tensors'].items())}")
-    out["traps"] = traps()
+    out["differences"] = differences()
     target = ROOT / "tests/parity/fixtures/cleaned.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(out, indent=1) + "\n")

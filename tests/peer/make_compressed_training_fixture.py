@@ -129,12 +129,12 @@ def config_of(section):
 
 def scheduler_of(model, config, defines_the_end=True):
     parsed = get_compression_config(config)
-    if defines_the_end:  # trap T9: the peer reads a key that its configuration leaves out for l1 and topk
+    if defines_the_end:  # the peer reads a key that its configuration leaves out for l1 and topk
         parsed["sparse_pruning"]["shared_parameters"].setdefault("schedule_offset_end", 10 ** 9)
     return compression_scheduler(model, parsed)
 
 
-def trap_T9():
+def error_without_an_end():
     """What the peer says itself when sparse pruning by l1 is to begin."""
     model = convert_conv1d_to_linear(GPT2LMHeadModel.from_pretrained(MODEL), Conv1D)
     config = config_of(RUNS["sparse by l1"])
@@ -205,7 +205,7 @@ def main():
     tokens = torch.tensor(rows)
     losses_of = lambda section, quantiser=None: train(*compressed(section, quantiser), tokens)
     out = {"deepspeed": WANTED, "text": corpus, "rows": ROWS, "columns": COLUMNS, "offset": OFFSET, "adamw": ADAMW,
-           "plain": losses_of({})[0], "runs": [], "static": [], "trap_T9": trap_T9()}
+           "plain": losses_of({})[0], "runs": [], "static": [], "error_without_an_end": error_without_an_end()}
     for name, section in RUNS.items():
         losses, masks = losses_of(section)
         out["runs"].append({"name": name, "compression_training": section, "losses": losses,

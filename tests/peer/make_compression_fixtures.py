@@ -114,9 +114,9 @@ for ratio in (0.1, 0.3, 0.55):
                          "head_scores": numbers(layer.head_pruning_scores),
                          "elements": bits(layer.head_pruning_reshape(torch.ones(OUT, IN), layer.get_mask("head")))})
 
-# Where the peer's own results are no numbers, or not what anybody wants.
+# Weights for which the peer's own results are NaN.
 constant, zero = torch.full((2, 8), 0.25), torch.zeros(2, 8)
-out["traps"] = {
+out["not_numbers"] = {
     "symmetric_of_zeros": quantised(linear(zero), 4, "symmetric", 2),
     "asymmetric_of_a_constant": quantised(linear(constant), 4, "asymmetric", 2),
     "ternary_of_zeros": quantised(linear(zero), 2, "symmetric", 2),

@@ -23,8 +23,6 @@ namespace fs = std::filesystem;
 
 /// Blocks that are not run, by page and first line; the page states the reason in <!-- not run: ... -->.
 const std::set<std::string> not_run = {
-    "README.md: apt-get install",
-    "README.md: pip install dist/",
     "README.md: make train",
     "docs/install.md: apt-get install",
     "docs/install.md: cp -r",

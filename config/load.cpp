@@ -136,7 +136,7 @@ class loading {
     report_.sources.push_back({"--set " + text.substr(0, 200), current_folder(), source::override_text});
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
-      report_.error({number, 0, 0}, "", "wanted key=value");
+      report_.error({number, 0, 0}, "", "wanted KEY=VALUE, as in --set steps=100");
       return std::nullopt;
     }
     std::string_view value_text = std::string_view(text).substr(equals + 1);

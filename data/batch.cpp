@@ -89,8 +89,8 @@ batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {
   if (micro >= shape.micros || rank >= shape.ranks || step < shape.first_step)
     return failed_batch(fmt::format(
-        "wanted a micro-batch number below {}, of one of {} data ranks, from step {} on, got {} of rank {} in step {}",
-        shape.micros, shape.ranks, shape.first_step, micro, rank, step));
+        "no such micro-batch: number {} of rank {} in step {}; there are {} of {} data ranks, from step {} on", micro,
+        rank, step, shape.micros, shape.ranks, shape.first_step));
   batch out = make_rows(corpus, shape.first_sample_of(step, micro, rank), shape.rows, shape.skipped);
   out.step = step;
   out.micro = micro;
@@ -126,8 +126,8 @@ core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint
 batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index) {
   if (rows == 0 || index >= validation_batches(corpus, rows))
     return failed_batch(
-        fmt::format("wanted a validation batch of one row or more within {} windows, got number {} of {} rows each",
-                    corpus.validation_windows(), index, rows));
+        fmt::format("no such validation batch: number {} of {} rows each; there are {} windows, a row each", index,
+                    rows, corpus.validation_windows()));
   const uint64_t first = index * rows;
   return fill(
       corpus, data_part::validation, validation_rows(corpus, rows, index), [&](uint64_t r) { return first + r; },

@@ -61,7 +61,7 @@ void data_edge::receive(const transfer_name& name, std::span<std::byte> bytes, f
     if (!over_) {
       if (receives_.try_emplace(name, incoming{bytes, tell}).second)
         return say_urgently({data_kind::ready, 0, name, bytes.size()});
-      why = {core::error_kind::bug, fmt::format("{} of place {} is under way already", text_of(name), place_)};
+      why = {core::error_kind::bug, fmt::format("{} of process {} is already being received", text_of(name), place_)};
     } else {
       why = *over_;
     }

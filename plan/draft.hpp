@@ -150,7 +150,8 @@ class draft {
   void link_before(handle x, handle where);
   void unlink(handle x);
   void look() const {
-    if (looks_left_-- == 0) throw std::length_error("it goes round in the order of instructions without an end");
+    if (looks_left_-- == 0)
+      throw std::length_error("it follows the order of instructions in a circle: end at plan::none");
   }
 
   std::vector<node> nodes_;

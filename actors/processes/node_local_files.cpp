@@ -221,7 +221,9 @@ core::result<std::unique_ptr<input_file>> node_local_files::find(const fs::path&
     auto there = find_at(m, path);
     if (there || there.error().kind == error_kind::peer_lost) return there;
   }
-  return core::fail(error_kind::bad_input, "'" + path.string() + "' is on none of the machines");
+  return core::fail(
+      error_kind::bad_input,
+      "'" + path.string() + "' is on the disk of no connected machine: start the job with the machine that wrote it");
 }
 
 core::result<std::unique_ptr<input_file>> node_local_files::open(const fs::path& path) {

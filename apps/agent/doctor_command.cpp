@@ -124,9 +124,11 @@ class examination {
     for (uint32_t h = 1; h < links_.size(); ++h)
       if (links_[h] == nullptr) {
         const auto why = refused_.find(all_.hosts[h].name);
-        all_.hosts[h].problem = why != refused_.end()
-                                    ? "its agent was refused: " + why->second
-                                    : fmt::format("no agent connected within {} s", arguments_.wait_s);
+        all_.hosts[h].problem =
+            why != refused_.end()
+                ? "its agent was refused: " + why->second
+                : fmt::format("no agent connected within {} s: start troupe agent on it, or raise --wait",
+                              arguments_.wait_s);
       }
     return {};
   }

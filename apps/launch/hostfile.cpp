@@ -148,7 +148,7 @@ core::result<std::vector<host_slots>> read_hostfile(std::string_view text, const
 core::result<std::vector<host_slots>> filter_hosts(std::vector<host_slots> all, const std::string& include,
                                                    const std::string& exclude) {
   if (!include.empty() && !exclude.empty())
-    return core::fail(error_kind::bad_input, "wanted --include or --exclude, got both");
+    return core::fail(error_kind::bad_input, "--include and --exclude cannot be combined: leave out one of the two");
   if (include.empty() && exclude.empty()) return all;
   const bool keeps = !include.empty();
   TROUPE_ASSIGN(const auto named, read_filter(keeps ? include : exclude, keeps ? "--include" : "--exclude", all));

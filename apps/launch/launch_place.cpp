@@ -35,7 +35,7 @@ class variables {
   }
   uint32_t needed(const std::string& name, const std::string& beside, uint32_t at_least = 0,
                   std::string_view way_out = {}) {
-    if (!has(name)) wrong(name, fmt::format("wanted a number, because {} is set, got none{}", beside, way_out));
+    if (!has(name)) wrong(name, fmt::format("is not set, but {} is, and needs it{}", beside, way_out));
     return number(name, 0, at_least);
   }
   /// Returns the first name whose variable is set; `one` if neither is.

@@ -49,7 +49,7 @@ class keywords {
     const auto is_given = [&](const std::string& n) {
       return std::ranges::find(options_, option_of(n)) != options_.end();
     };
-    if (is_given(name) && !is_given(other)) refuse(fmt::format("{}: wanted {} too, got none", name, other));
+    if (is_given(name) && !is_given(other)) refuse(fmt::format("{}: requires {}, which is not given", name, other));
   }
 
   /// Returns the options of the command line for which the passed arguments stand, such as `--max-shard-size`.

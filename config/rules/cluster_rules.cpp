@@ -110,16 +110,21 @@ void page_rules(const settings& given, const cluster_section& c, reporter& repor
   const auto place = page_place_of(c.page);
   if (!place) return error("cluster.page", fmt::format("wanted PORT or HOST:PORT, got `{}`", c.page));
   const bool whole = c.page_tls.certificate.empty() == c.page_tls.key.empty();
-  if (!whole) error("cluster.page_tls", "wanted certificate and key, got one of them");
+  if (!whole)
+    error("cluster.page_tls",
+          "requires certificate and key, got one of them: give both, or none for a page on a loopback address");
   if (place->is_loopback()) return;
   if (whole && c.page_tls.key.empty() && (c.tls.certificate.empty() || c.tls.key.empty()))
-    error("cluster.page_tls",
-          fmt::format("wanted certificate and key, because cluster.page `{}` is not a loopback address, got none",
-                      c.page));
+    error(
+        "cluster.page_tls",
+        fmt::format("certificate and key are required, because cluster.page `{}` is not a loopback address: give both, "
+                    "or those of cluster.tls",
+                    c.page));
   if (c.page_token_file.empty())
     error("cluster.page_token_file",
-          fmt::format("wanted a file with the token, because cluster.page `{}` is not a loopback address, got none",
-                      c.page));
+          fmt::format(
+              "required, because cluster.page `{}` is not a loopback address: give the path of a file with a token",
+              c.page));
 }
 
 std::filesystem::path with_host(const std::filesystem::path& path, const std::string& host) {

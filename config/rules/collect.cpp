@@ -183,7 +183,7 @@ class collector {
       const setting* old = out_.value_of(old_key);
       if (old == nullptr || boolean_in(*old->value) != true) continue;
       if (out_.sections.contains(new_section)) {
-        report_.error(old->name_at, old_key, fmt::format("wanted either this or {}, got both", section));
+        report_.error(old->name_at, old_key, fmt::format("cannot be combined with {}: remove one of the two", section));
         continue;
       }
       const node_ptr device = make_scalar(node_kind::quoted, "cpu", old->at);

@@ -71,7 +71,7 @@ class compile_checks : key_rules {
     if (given_.was_refused(key)) return;
     c_.where = where(c_.passes_given ? "compile.passes" : "compile.deepcompile");
     if (!c_.schedule.empty() && c_.passes_given)
-      return error("compile.passes", "wanted either passes or a schedule, got both");
+      return error("compile.passes", "cannot be combined with compile.schedule: remove one of the two");
     for (size_t k = 0; k < c_.schedule.size(); ++k) {
       const std::string item = fmt::format("{}[{}]", key, k);
       c_.schedule[k].where = where(item);

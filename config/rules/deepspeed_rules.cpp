@@ -53,7 +53,8 @@ class deepspeed_checks : key_reports {
   void precision() {
     const auto device = given_.text_of("zero_optimization.offload_optimizer.device");
     if (given_.is_on("fp16.fp16_master_weights_and_grads") && (stage_ == 0 || device == "none"))
-      error("fp16.fp16_master_weights_and_grads", "wanted ZeRO with offload_optimizer, got none");
+      error("fp16.fp16_master_weights_and_grads",
+            "requires ZeRO stages 1 to 3 with zero_optimization.offload_optimizer");
     if (given_.is_on("bf16.bf16_optimizer_states") && !given_.is_on("bf16.bf16_master_weights_and_grads"))
       error("bf16.bf16_optimizer_states", "requires bf16_master_weights_and_grads: true, got false");
   }

@@ -64,9 +64,10 @@ class parallel_checks : key_rules {
     const uint64_t others = uint64_t{p.pipeline} * p.sequence * p.context * p.tensor;
     if (given_.value_of("parallel.data") == nullptr) {
       if (*p.all % others != 0 || *p.all / others > most_data_ranks)
-        return error("parallel.ranks",
-                     fmt::format("wanted a multiple of pipeline {}{}, for at most {} data-parallel ranks, got {}",
-                                 p.pipeline, shared, most_data_ranks, *p.all));
+        return error(
+            "parallel.ranks",
+            fmt::format("wanted a multiple of the other degrees, pipeline {}{}, and at most {} times them, got {}",
+                        p.pipeline, shared, most_data_ranks, *p.all));
       p.data = static_cast<uint32_t>(*p.all / others);
       derived_.emplace("parallel.data", "derived");
     } else if (*p.all != others * p.data) {

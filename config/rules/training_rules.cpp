@@ -49,7 +49,7 @@ class training : key_rules {
     data_section& d = config_.data;
     const auto list = given_.lists.find("data.sources");
     const bool listed = list != given_.lists.end();
-    if (listed && has("data.text")) error("data.text", "wanted either text or sources, got both");
+    if (listed && has("data.text")) error("data.text", "cannot be combined with data.sources: remove one of the two");
     if (listed && list->second == 0) error("data.sources", "wanted a list of at least one source, got []");
     if (!listed && !has("data.text") && !given_.was_refused("data") && !given_.was_refused("data.sources"))
       error("data.text", "wanted a path (or data.sources), got nothing: the key is required");
@@ -282,7 +282,7 @@ class training : key_rules {
       const std::string root = "scheduler.params.";
       if (low <= high || given_.was_refused(root + least) || given_.was_refused(root + most)) return;
       error(has(root + most) ? root + most : root + least,
-            fmt::format("wanted {} of at most {}, got {} and {}", least, most, low, high));
+            fmt::format("{} must not exceed {}, got {} and {}", least, most, low, high));
     };
     if (has("scheduler.params.cycle_min_lr") && has("scheduler.params.cycle_max_lr"))
       ordered("cycle_min_lr", s.cycle_min_lr, "cycle_max_lr", s.cycle_max_lr);

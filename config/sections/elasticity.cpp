@@ -130,7 +130,7 @@ std::optional<elastic_problem> elastic_problem_of(const elasticity_section& s) {
     return wrong("num_gpus_per_node", fmt::format("wanted a multiple of elasticity.model_parallel_size, {}, got {}",
                                                   s.model_parallel_size, s.num_gpus_per_node));
   const auto sizes = sizes_of(s);
-  if (sizes.empty()) return wrong("micro_batch_sizes", "wanted one size at least, got none");
+  if (sizes.empty()) return wrong("micro_batch_sizes", "wanted at least one size, got none");
   const uint64_t most = s.max_train_batch_size / data_of_node(s);
   if (*sizes.rbegin() > most)
     return wrong("micro_batch_sizes",
@@ -168,8 +168,8 @@ tl::expected<elastic_batch, elastic_problem> elastic_batch_for(const elasticity_
     // Sizes ascend, so the largest size that divides the batch remains.
     if (out.train / data % size == 0) out.micro = size;
   if (out.micro == 0)
-    return refused("micro_batch_sizes", fmt::format("wanted a size that divides the {} samples of each of {} data "
-                                                    "ranks, got none",
+    return refused("micro_batch_sizes", fmt::format("no size divides the {} samples of each of {} data "
+                                                    "ranks: add one that does",
                                                     out.train / data, data));
   return out;
 }

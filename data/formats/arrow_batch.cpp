@@ -55,8 +55,8 @@ core::result<arrow_batch::place> arrow_batch::find(const arrow_column& column, b
   const auto counts = header_.vector(field_text_buffers, count_bytes);
   const uint64_t wanted = column.views_before + (views ? 1 : 0);
   if (counts.size() / count_bytes < wanted)
-    return wrong(
-        fmt::format("it counts the buffers of {} columns of views, wanted {}", counts.size() / count_bytes, wanted));
+    return wrong(fmt::format("its header has the numbers of buffers of {} columns of views, the schema needs {}",
+                             counts.size() / count_bytes, wanted));
   const uint64_t buffers = header_.vector(field_buffers, pair_bytes).size() / pair_bytes;
   place out{column.first_buffer, 0};
   for (uint64_t i = 0; i < wanted; ++i) {

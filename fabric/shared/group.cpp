@@ -33,8 +33,9 @@ std::shared_ptr<shared_group> shared_group::make(std::span<std::byte> memory, co
   auto wrong = wrong_size(shape.members, ranks);
   if (const auto ok = board::check(memory, shape); !wrong && !ok) wrong = ok.error();
   if (!wrong && (space == nullptr || !ring))
-    wrong = core::error{core::error_kind::bad_input, space == nullptr ? "the segments that processes share were wanted"
-                                                                      : "a bell for the other processes was wanted"};
+    wrong = core::error{core::error_kind::bad_input, space == nullptr
+                                                         ? "the segments that processes share are not given"
+                                                         : "no function that wakes the other processes is given"};
   std::shared_ptr<shared_group> out(
       new shared_group(board(memory, shape), std::move(space), std::move(ring), device, std::move(ranks)));
   out->wrong_ = std::move(wrong);
@@ -118,7 +119,8 @@ core::result<void> shared_group::book(uint32_t rank, const request& r) {
   const auto input = space_->locate(r.input);
   const auto output = space_->locate(r.output);
   if (!input || !output)
-    return core::fail(unsound(who, r, {core::error_kind::bug, "memory that processes share was wanted, got its own"}));
+    return core::fail(
+        unsound(who, r, {core::error_kind::bug, "its input or output is not in memory that processes share"}));
   board_.arrive(rank, me.next, arrival::of(r, *input, *output));
   me.unfinished[me.next++] = {r};
   return {};

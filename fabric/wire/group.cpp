@@ -34,7 +34,7 @@ core::result<void> check_setting(const wire_setting& s) {
   if (const uint64_t bytes = machine_record::bytes_of(s.shape); s.memory.size() < bytes)
     return lacks(fmt::format("{} bytes of memory, got {}", bytes, s.memory.size()));
   if (s.space == nullptr) return lacks("the segments that processes share, got none");
-  if (!s.ring) return lacks("a bell for the other processes, got none");
+  if (!s.ring) return lacks("a function that wakes the other processes, got none");
   if (s.mover == nullptr || s.notes == nullptr) return lacks("a mover of bytes and notes to other machines, got none");
   return {};
 }
@@ -195,7 +195,8 @@ core::result<void> wire_group::book(uint32_t rank, const request& r) {
   const auto input = setting_.space->locate(r.input);
   const auto output = setting_.space->locate(r.output);
   if (!input || !output)
-    return core::fail(unsound(who, r, {core::error_kind::bug, "memory that processes share was wanted, got its own"}));
+    return core::fail(
+        unsound(who, r, {core::error_kind::bug, "its input or output is not in memory that processes share"}));
   record_.arrivals.arrive(rank, me.next, arrival::of(r, *input, *output));
   me.unfinished[me.next++] = {r};
   return {};

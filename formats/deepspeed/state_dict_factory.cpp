@@ -194,8 +194,11 @@ core::result<loaded_module> load_module(std::span<const fs::path> files, const m
   const auto count = static_cast<uint32_t>(files.size());
   const bool joins = count >= o.mp_world_size;
   if (joins ? count % o.mp_world_size != 0 : o.mp_world_size % count != 0)
-    return fail(error_kind::bad_input,
-                fmt::format("{} files and {} ranks do not divide one another", count, o.mp_world_size));
+    return fail(
+        error_kind::bad_input,
+        fmt::format("{} files and {} ranks do not divide one another: mp_world_size must be a multiple or a divisor of "
+                    "the number of files",
+                    count, o.mp_world_size));
   loaded_module out;
   out.merge_count = joins ? count / o.mp_world_size : 1;
   const uint32_t parts = joins ? 1 : o.mp_world_size / count;

@@ -174,7 +174,7 @@ namespace {
 core::result<tensor_cut> merge_copies(std::string_view name, const cut_rule& rule, std::span<const shape_type> slices) {
   for (const auto& s : slices)
     if (s != slices[0])
-      return bad(name, fmt::format("every rank has all of it, but the shapes are ({}) and ({})",
+      return bad(name, fmt::format("every rank has a whole copy, but the shapes are ({}) and ({})",
                                    fmt::join(slices[0], ", "), fmt::join(s, ", ")));
   auto out = copies(rule.kind, slices[0], slices.size());
   TROUPE_ASSIGN(const auto keep, keep_rows(name, rule, out));

@@ -56,7 +56,7 @@ core::result<void> checked(const std::vector<const torch_view*>& views, std::spa
     for (const auto* v : of[s]) {
       const auto n = bytes_of(core::dtype::u8, v->shape);
       if (!n || v->shape.size() > max_rank || v->first > numel || *n > numel - v->first)
-        return fail(error_kind::bug, fmt::format("a tensor leaves storage {} of {} elements", s, numel));
+        return fail(error_kind::bug, fmt::format("a tensor exceeds storage {}, which has {} elements", s, numel));
       parts.emplace_back(v->first, v->first + *n);
     }
     std::ranges::sort(parts);

@@ -288,7 +288,7 @@ class pickle_parser {
     refuse(fmt::format("its opcode 0x{:02x} is not supported", code));
   }
   void stop() {
-    if (stack_.size() != 1 || !marks_.empty()) return refuse("one value is wanted at its end");
+    if (stack_.size() != 1 || !marks_.empty()) return refuse("its end must leave one value on the stack and no mark");
     tree_.root_ = stack_.front();
     done_ = true;
   }

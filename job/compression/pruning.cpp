@@ -81,9 +81,9 @@ core::result<void> take_norms_along(const config::pruning_section& section, prun
   for (const core::layer_info* l : related) {
     if (l->kind != layer_kind::norm || !l->weight) continue;
     if (const uint64_t width = table.parameters[*l->weight].numel(); width != m.matrix.rows)
-      return refused(
-          g->where, related_key(m),
-          fmt::format("wanted a norm of the {} rows of {}, got {} of {}", m.matrix.rows, m.module, l->name, width));
+      return refused(g->where, related_key(m),
+                     fmt::format("norms must have as many elements as {} has rows, {}; {} has {}", m.module,
+                                 m.matrix.rows, l->name, width));
     if (m.method == config::pruning_method::topk && l->unit != m.unit)
       return refused(
           g->where, related_key(m),

@@ -39,12 +39,12 @@ core::result<void> survey_is_sound(const world& w, uint32_t rank, const instruct
   const rank_plan& p = *w.ranks[rank];
   const uint64_t bytes = p.options().compressed.range_bytes(x.subject) * p.options().mesh.tensor_ranks();
   const buffer& b = p.buffers[x.slots.output];
-  if (bytes == 0) return broken(p, x.id, "looks for ranges of a unit whose groups no ranks share");
+  if (bytes == 0) return broken(p, x.id, "computes ranges of a unit whose groups no ranks share");
   if (b.pool != pool::compressed || b.subject != x.subject || b.first != x.id || b.bytes != bytes)
     return broken(p, x.id, "has a slot that is not its own: pool, unit, size or beginning differ");
   if (x.slots.input == none) return {};
   if (!p.options().compressed.tells_twice(x.subject))
-    return broken(p, x.id, "tells what it needs to tell once a second time");
+    return broken(p, x.id, "exchanges ranges a second time that need one exchange");
   return reads_agreed(w, rank, x, true);
 }
 
@@ -54,7 +54,7 @@ core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instr
   if (found == none || p.instructions[found].subject != x.subject)
     return broken(p, x.id, "names a slot that does not hold the ranges of its unit");
   if (x.bytes != p.buffers[x.slots.moved].bytes)
-    return broken(p, x.id, "moves another number of bytes than it agrees on");
+    return broken(p, x.id, "moves another number of bytes than the slot of ranges has");
   return in_order(w, rank, found, x.id, "which finds what it tells the others");
 }
 

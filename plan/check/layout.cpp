@@ -25,7 +25,8 @@ core::result<void> model_is_sound(const job_layout& l) {
         (l.table->original(q) >= q || l.is_copy(l.table->original(q)) ||
          numel(l, q) != numel(l, l.table->original(q)) || l.trains(q) != l.trains(l.table->original(q)) ||
          l.is_cut(q) != l.is_cut(l.table->original(q))))
-      return broken(l, l.table->parameters[q].name + " is a copy of nothing that is like it");
+      return broken(l, l.table->parameters[q].name +
+                           " differs from the parameter that it is a copy of: in order, elements, training or cut");
   const auto& beside = l.table->beside;
   const auto is_own = [&](uint32_t u) { return u >= first_of_model(l) && u < l.table->units.size(); };
   if (first_of_model(l) >= l.table->units.size() || (!beside.empty() && beside.size() != first_of_model(l)) ||

@@ -181,7 +181,8 @@ core::result<void> check(const search_request& r) {
                                   "rank, got {} ranks, {} micro-batches and {} stages",
                                   r.ranks, r.micro_batches, stages));
   if (stages > max_stage_micro_batches || r.micro_batches > max_stage_micro_batches / stages)
-    return core::fail(core::error_kind::limit, fmt::format("{} stages times {} micro-batches: at most {} are planned",
+    return core::fail(core::error_kind::limit, fmt::format("{} stages times {} micro-batches: at most {} are planned; "
+                                                           "use fewer stages or micro-batches",
                                                            stages, r.micro_batches, max_stage_micro_batches));
   return {};
 }

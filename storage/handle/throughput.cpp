@@ -130,7 +130,7 @@ core::result<throughput_probe> throughput_probe::open(const throughput_options& 
   std::error_code e;
   if (!std::filesystem::is_directory(options.folder, e))
     return core::fail(core::error_kind::bad_input,
-                      where + ": wanted a folder, got " + (e ? e.message() : std::string("something else")));
+                      where + ": is no folder" + (e ? " that can be read: " + e.message() : std::string()));
   throughput_probe out;
   out.options_ = options;
   out.options_.bytes = core::round_up(options.bytes, file::alignment_bytes_max);

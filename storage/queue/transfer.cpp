@@ -29,12 +29,12 @@ core::result<void> transfer::check(const io_request& what) {
                                                                what.kind == io_kind::read ? ": read" : ": write",
                                                                what.memory.size(), what.offset, why));
   };
-  if (!what.on.is_open()) return refuse("wanted an open file");
-  if (what.memory.empty()) return refuse("wanted at least one byte");
+  if (!what.on.is_open()) return refuse("the file is not open");
+  if (what.memory.empty()) return refuse("a request of 0 bytes; wanted at least one");
   if (what.memory.size() > request_bytes_max)
     return refuse(fmt::format("wanted at most {} bytes in one request", request_bytes_max));
   if (what.offset > static_cast<uint64_t>(std::numeric_limits<off_t>::max()) - what.memory.size())
-    return refuse("wanted an offset that a file can have");
+    return refuse("its end exceeds the largest offset of a file");
   const auto wants = what.on.alignment();
   if (what.offset % wants.offset_bytes != 0 || what.memory.size() % wants.offset_bytes != 0)
     return refuse(fmt::format("wanted multiples of {} bytes for direct I/O", wants.offset_bytes));

@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_with_a_sentence) {
     BOOST_TEST(has(r.err, part), r.err);
     BOOST_TEST(r.out == "");
   };
-  refused({"none"}, "none: wanted a folder, got No such file or directory");
+  refused({"none"}, "none: is no folder that can be read: No such file or directory");
   refused({here, "--size", "much"}, "--size");
   refused({here, "--size", "512P"}, "bytes for the scratch file", 1);
   refused({here, "--size", "0"}, "--size");

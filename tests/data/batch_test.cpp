@@ -176,13 +176,13 @@ BOOST_AUTO_TEST_CASE(a_batch_that_no_step_has_says_so) {
     BOOST_TEST_REQUIRE(b.failure.has_value());
     BOOST_TEST(b.failure->text.find(what) != std::string::npos, b.failure->text);
   };
-  says(data::make_batch(corpus, shape, 4, 2, 0), "got 2 of rank 0 in step 4");
-  says(data::make_batch(corpus, shape, 4, 0, 2), "got 0 of rank 2 in step 4");
-  says(data::make_batch(corpus, shape, 3, 0, 0), "got 0 of rank 0 in step 3");
+  says(data::make_batch(corpus, shape, 4, 2, 0), "number 2 of rank 0 in step 4");
+  says(data::make_batch(corpus, shape, 4, 0, 2), "number 0 of rank 2 in step 4");
+  says(data::make_batch(corpus, shape, 3, 0, 0), "number 0 of rank 0 in step 3");
   BOOST_TEST(!data::make_batch(corpus, shape, 4, 1, 1).failure.has_value());
-  says(data::make_validation_batch(corpus, 2, data::validation_batches(corpus, 2)), "wanted a validation batch");
+  says(data::make_validation_batch(corpus, 2, data::validation_batches(corpus, 2)), "no such validation batch");
   says(data::make_validation_batch(corpus, 0, 0), "of 0 rows each");
-  says(data::make_validation_batch(corpus, 2, UINT64_MAX), "wanted a validation batch");
+  says(data::make_validation_batch(corpus, 2, UINT64_MAX), "no such validation batch");
 }
 
 BOOST_AUTO_TEST_CASE(threads_share_a_stream) {

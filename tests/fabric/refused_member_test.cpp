@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_group_of_processes_refuses_too_little_memory_and_what_is_
   is_refused(joined(all, {2, 3}), "a power of two of operations");
   is_refused(joined(all, {2, 0}), "a power of two of operations");
   is_refused(shared_group::make(all, shape, nullptr, ring)->join(0, {}), "segments that processes share");
-  is_refused(shared_group::make(all, shape, space, {})->join(0, {}), "a bell");
+  is_refused(shared_group::make(all, shape, space, {})->join(0, {}), "wakes the other processes");
   is_refused(shared_group::make(all, shape, space, ring, {}, {1, 2, 3})->join(0, {}), "as many names of ranks, got 3");
   const auto group = shared_group::make(all, shape, space, ring);
   is_refused(group->join(2, {}), "wanted a member below 2, got 2");
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_group_of_machines_refuses_a_setting_that_lacks_something)
   refused([](wire_setting& s) { s.memory = {}; }, "got 0 bytes");
   refused([](wire_setting& s) { s.memory = s.memory.first(s.memory.size() - 64); }, "bytes of memory");
   refused([](wire_setting& s) { s.space = nullptr; }, "segments that processes share");
-  refused([](wire_setting& s) { s.ring = {}; }, "a bell");
+  refused([](wire_setting& s) { s.ring = {}; }, "wakes the other processes");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -101,7 +101,8 @@ BOOST_AUTO_TEST_CASE(filters_keep_or_leave_out_as_those_of_deepspeed) {
   BOOST_TEST(included("n9") == "--include: wanted hosts of the hostfile, got `n9`");
   BOOST_TEST(included("n2:2") == "--include: wanted slots of n2 from 0 to 1, got `2`");
   BOOST_TEST(excluded("n1@n2@n3") == "--exclude: wanted at least one remaining host, got none");
-  BOOST_TEST(shown(filter_hosts(hosts(), "n1", "n2")) == "wanted --include or --exclude, got both");
+  BOOST_TEST(shown(filter_hosts(hosts(), "n1", "n2")) ==
+             "--include and --exclude cannot be combined: leave out one of the two");
   const auto some = filter_hosts(hosts(), "n1:0,2@n2", "");
   BOOST_TEST((!some->front().is_whole && some->back().is_whole));
 }

@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(programs_that_pals_starts_for_pmix_are_not_taken_for_one_pr
     const environment task = {
         {"PALS_RANKID", rank}, {"PALS_NODEID", rank}, {"PALS_LOCAL_RANKID", "0"}, {"PALS_LOCAL_SIZE", "1"}};
     says(refused(task),
-         "the environment from mpiexec of PALS: PMI_SIZE: wanted a number, because PALS_RANKID is set, got none: start "
+         "the environment from mpiexec of PALS: PMI_SIZE: is not set, but PALS_RANKID is, and needs it: start "
          "mpiexec with PALS_PMI=pmi, or unset PALS_RANKID where PALS has not started this program");
   }
   // If PMI_LOCAL_SIZE is missing, PALS_LOCAL_SIZE is used.
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(the_innermost_launcher_counts) {
 
 BOOST_AUTO_TEST_CASE(variables_that_make_no_place_are_refused_by_name) {
   says(refused({{"RANK", "7"}, {"WORLD_SIZE", "4"}}), "RANK: wanted less than WORLD_SIZE, which is 4, got 7");
-  says(refused({{"RANK", "0"}}), "WORLD_SIZE: wanted a number, because RANK is set, got none");
+  says(refused({{"RANK", "0"}}), "WORLD_SIZE: is not set, but RANK is, and needs it");
   says(refused({{"RANK", "-1"}, {"WORLD_SIZE", "4"}}), "RANK: wanted a number from 0");
   says(refused({{"RANK", "0"}, {"WORLD_SIZE", "0"}}), "WORLD_SIZE: wanted a number from 1");
   says(refused(with(torchrun, {{"LOCAL_RANK", "2"}})), "LOCAL_RANK: wanted less than LOCAL_WORLD_SIZE, which is 2");

@@ -229,7 +229,7 @@ class Functions(unittest.TestCase):
             (lambda: checkpoint.convert(source, out, max_shard_size="1GB"), "--max-shard-size would do nothing here"),
             (
                 lambda: checkpoint.convert(source, self.folder / "x", to="reshape", heads=2),
-                "convert(to='reshape'): heads: wanted to_qkv_version too, got none",
+                "convert(to='reshape'): heads: requires to_qkv_version, which is not given",
             ),
             (
                 lambda: checkpoint.diff(source, source, tolerance=float("inf")),

@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(old_offload_keys_become_the_sections_of_today) {
              "ds.json:1:36: warning: zero_optimization.cpu_offload: deprecated, remove it\n"
              "ds.json:1:58: warning: zero_optimization.cpu_offload_param: deprecated, remove it\n");
   BOOST_TEST(errors_of(R"({"zero_optimization": {"stage": 2, "cpu_offload": true, "offload_optimizer": {}}})", plain)
-                 .find("wanted either this or offload_optimizer, got both") != std::string::npos);
+                 .find("cannot be combined with offload_optimizer: remove one of the two") != std::string::npos);
   const loaded job = zero("stage: 2, cpu_offload: true");
   BOOST_TEST((job.config.zero_optimization.offload_optimizer.device == offload_device::cpu));
   BOOST_TEST(must_load(effective_yaml(job)).warnings.empty());

@@ -238,11 +238,11 @@ BOOST_AUTO_TEST_CASE(degrees_that_do_not_multiply_are_refused) {
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 2, pipeline: 2, ranks: 8")) ==
              "j.yaml:3:41: error: parallel.ranks: wanted the product of the degrees, pipeline 2 x data 2 = 4, got 8\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "pipeline: 3, ranks: 8")) ==
-             "j.yaml:3:32: error: parallel.ranks: wanted a multiple of pipeline 3, for at most 65536 data-parallel "
-             "ranks, got 8\n");
+             "j.yaml:3:32: error: parallel.ranks: wanted a multiple of the other degrees, pipeline 3, and at most "
+             "65536 times them, got 8\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "tensor: 3, ranks: 8")) ==
-             "j.yaml:3:30: error: parallel.ranks: wanted a multiple of pipeline 1 x tensor 3, for at most 65536 "
-             "data-parallel ranks, got 8\n");
+             "j.yaml:3:30: error: parallel.ranks: wanted a multiple of the other degrees, pipeline 1 x tensor 3, "
+             "and at most 65536 times them, got 8\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "pipeline: 4097")) ==
              "j.yaml:3:22: error: parallel.pipeline: wanted an integer from 1 to 4096, got 4097\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 2, pipeline: 2, ranks: 4")) == "");
@@ -373,7 +373,8 @@ BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refus
   refused("passes: [z1, prefetch]", "passes: wanted ZeRO stage 1 or 2 with z1, got stage 3");
   refused("passes: [autosp]", "passes: wanted parallel.sequence above 1 with autosp, got 1");
   refused("passes: [autotp]", "passes: wanted parallel.tensor above 1 with autotp, got 1");
-  refused("passes: [], schedule: [{step: 0, passes: []}]", "passes: wanted either passes or a schedule, got both");
+  refused("passes: [], schedule: [{step: 0, passes: []}]",
+          "passes: cannot be combined with compile.schedule: remove one of the two");
   refused("schedule: [{step: 4, passes: []}, {step: 4, passes: [recompute]}]",
           "schedule[1].step: wanted a later step than the previous entry's, 4, got 4");
   const std::string units =
@@ -544,14 +545,14 @@ BOOST_AUTO_TEST_CASE(unknown_and_incomplete_schedulers_are_refused) {
                  .starts_with("j.yaml:9:38: error: scheduler.params.cos_min_ratio: a key of WarmupCosineLR, not of "
                               "WarmupLR; the most similar key of WarmupLR is scheduler.params.warmup_"));
   BOOST_TEST(scheduler("{type: OneCycle, params: {cycle_min_lr: 2, cycle_max_lr: 1}}") ==
-             "j.yaml:9:69: error: scheduler.params.cycle_max_lr: wanted cycle_min_lr of at most cycle_max_lr, got 2 "
+             "j.yaml:9:69: error: scheduler.params.cycle_max_lr: cycle_min_lr must not exceed cycle_max_lr, got 2 "
              "and 1\n");
 }
 
 BOOST_AUTO_TEST_CASE(incomplete_sources_are_refused_and_sources_beside_a_text) {
   const auto data = [](const std::string& text) { return errors_of(smallest_with("{text: corpus.txt}", text)); };
   BOOST_TEST(data("{text: a, sources: [{text: b}]}") ==
-             "j.yaml:2:14: error: data.text: wanted either text or sources, got both\n");
+             "j.yaml:2:14: error: data.text: cannot be combined with data.sources: remove one of the two\n");
   BOOST_TEST(data("{sources: []}") ==
              "j.yaml:2:17: error: data.sources: wanted a list of at least one source, got []\n");
   BOOST_TEST(data("{sources: {text: a}}") ==
@@ -591,7 +592,7 @@ BOOST_AUTO_TEST_CASE(overrides_follow_the_same_rules) {
   BOOST_TEST(errors_of(smallest, {{"data.sources[0].weight=2"}}) ==
              "--set data.sources[0].weight=2: error: data.sources[0]: wanted the list as a whole: data.sources: "
              "[{...}, {...}]\n");
-  BOOST_TEST(errors_of(smallest, {{"steps"}}) == "--set steps: error: wanted key=value\n");
+  BOOST_TEST(errors_of(smallest, {{"steps"}}) == "--set steps: error: wanted KEY=VALUE, as in --set steps=100\n");
   BOOST_TEST(errors_of(smallest, {{"steps="}}) ==
              "--set steps=: error: steps: wanted an integer of at least 1, got nothing\n");
   BOOST_TEST(

@@ -189,7 +189,8 @@ BOOST_AUTO_TEST_CASE(sizes_that_do_not_divide_are_refused_or_cut_unevenly) {
                core::error_kind::bad_input, "differ beyond dimension 0");
   check_failed(cut_to_merge("p", {.kind = cut_kind::along, .dimension = 1}, std::vector<shape>{{2}, {2}}),
                core::error_kind::bad_input, "dimension 1");
-  check_failed(cut_to_merge("p", {}, std::vector<shape>{{2}, {3}}), core::error_kind::bad_input, "every rank has all");
+  check_failed(cut_to_merge("p", {}, std::vector<shape>{{2}, {3}}), core::error_kind::bad_input,
+               "every rank has a whole copy");
   check_failed(cut_to_merge("p", {.kind = cut_kind::along}, std::vector<shape>{{-1}}), core::error_kind::bad_input,
                "negative");
   BOOST_TEST(split_widths(10, 4, uneven_split::one_more_each).value() == (shape{3, 3, 2, 2}),

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(no_file_is_larger_than_its_tensors) {
   const auto bug = core::error_kind::bug;
   check_failed(written({0, 0, {20}}, 24), bug, "no tensor shows element 20");
   check_failed(written({0, 4, {20}}, 24), bug, "no tensor shows element 0");
-  check_failed(written({0, 4, {21}}, 24), bug, "leaves storage 0");
+  check_failed(written({0, 4, {21}}, 24), bug, "exceeds storage 0");
   check_failed(written({1, 0, {24}}, 24), bug, "there are 1");
   check_failed(written({0, 0, {24}}, 23), bug, "other bytes");
   BOOST_TEST(files_in(at.path()) == 0U);

@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_pass_that_throws_or_does_not_end_refuses_the_plan) {
                          }}) == "pass mine: no idea what to do");
   BOOST_TEST(failure_of({"mine", any, [](draft& d, const rank_plan&) -> std::string {
                            for (handle x = d.first();; x = d.next(x) == none ? d.first() : d.next(x)) (void)x;
-                         }}) == "pass mine: it goes round in the order of instructions without an end");
+                         }}) == "pass mine: it follows the order of instructions in a circle: end at plan::none");
 }
 
 BOOST_AUTO_TEST_CASE(the_table_of_all_passes_is_already_in_order) {

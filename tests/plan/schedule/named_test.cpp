@@ -151,9 +151,9 @@ BOOST_AUTO_TEST_CASE(sizes_that_no_schedule_has_are_refused) {
   BOOST_TEST(why("interleaved_1f1b", {4, 2, 8, 3}) ==
              "schedule interleaved_1f1b requires groups of at least as many micro-batches as ranks, 4, got 3");
   BOOST_TEST(why("gpipe", {1U << 16U, 1U << 16U, 1}) ==
-             "4294967296 stages times 1 micro-batches: at most 4194304 are planned");
+             "4294967296 stages times 1 micro-batches: at most 4194304 are planned; use fewer stages or micro-batches");
   BOOST_TEST(why("gpipe", {2, 1, 4'000'000'000}) ==
-             "2 stages times 4000000000 micro-batches: at most 4194304 are planned");
+             "2 stages times 4000000000 micro-batches: at most 4194304 are planned; use fewer stages or micro-batches");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -174,8 +174,9 @@ class stream_builder {
     std::error_code ec;
     if (is_packed(path) || fs::exists(description_path(path), ec))
       return fail(error_kind::bad_input,
-                  fmt::format("'{}' has an index '{}', wanted the file {}", path.string(), index.string(),
-                              is_packed(path) ? "unpacked" : "without a description (.bin.json) as well"));
+                  fmt::format("'{}' has an index '{}', with which it cannot be {}", path.string(), index.string(),
+                              is_packed(path) ? "packed: unpack it"
+                                              : "read together with a description: remove its .bin.json or the index"));
     TROUPE_ASSIGN(const auto pair, indexed_pair::open(index, file, options_.keep_documents));
     if (pair.tokens() == 0) return {};
     TROUPE_TRY(end_encoding());

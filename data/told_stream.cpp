@@ -60,7 +60,7 @@ core::result<std::shared_ptr<const token_stream>> told_streams::stream_of(std::s
   for (const auto& s : told->segments) {
     if (s.begin > file->size() || s.tokens > (file->size() - s.begin) / told->width)
       return core::fail(core::error_kind::mismatch,
-                        "processes: wanted encoded text of " + told->name + ", got a file that is too short");
+                        "processes: the file with the encoded text of " + told->name + " ends before its last segment");
     token_stream::segment mine;
     mine.first = s.first;
     mine.tokens = s.tokens;

@@ -100,8 +100,9 @@ core::result<void> zero_shards::add(const torch_archive& file, uint32_t number, 
   stage_ = stage;
   TROUPE_TRY(check_partitions(file, *state, ranks_));
   const bool striped = stage_ == 3;
-  const auto masters = tree.find(*state, striped ? "fp32_flat_groups" : "single_partition_of_fp32_groups");
-  if (!masters || tree.kind(*masters) != pickle_kind::list) return refused("it has no list of fp32 groups");
+  const char* const name = striped ? "fp32_flat_groups" : "single_partition_of_fp32_groups";
+  const auto masters = tree.find(*state, name);
+  if (!masters || tree.kind(*masters) != pickle_kind::list) return refused(fmt::format("it has no list '{}'", name));
   const auto groups = tree.items(*masters);
   if (striped) flat_.emplace_back();
   if (!striped && seen_ == 0) {

@@ -127,8 +127,8 @@ core::result<void> places(const job_layout& l) {
     if (l.trains(q) && !l.is_copy(q))
       blocks += core::div_up(numel(l, q), core::partition_grain) * (l.is_cut(q) ? l.options.mesh.tensor_ranks() : 1);
   }
-  if (l.num_blocks != (l.options.mode == mode::train ? blocks : 0))
-    return broken(l, "its vote has the wrong number of blocks");
+  if (const uint64_t wanted = l.options.mode == mode::train ? blocks : 0; l.num_blocks != wanted)
+    return broken(l, fmt::format("its vote has square sums of {} blocks, wanted {}", l.num_blocks, wanted));
   return {};
 }
 

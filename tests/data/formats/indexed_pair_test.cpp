@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(an_index_beside_packed_or_described_tokens_is_refused) {
   const pair_folder f;
   f.index(index_text(8, {{5, 0}}, {0, 1}));
   f.at.write("t.bin.json", "{}");
-  check_refused({.path = f.bin, .vocab_size = 500}, error_kind::bad_input, "without a description (.bin.json) as well");
+  check_refused({.path = f.bin, .vocab_size = 500}, error_kind::bad_input, "remove its .bin.json or the index");
 }
 
 BOOST_AUTO_TEST_CASE(mutated_indexes_are_read_or_refused) {

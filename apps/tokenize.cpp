@@ -19,6 +19,7 @@
 #include "data/source_summary.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
 #include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {

@@ -14,7 +14,7 @@
 namespace troupe::data {
 namespace {
 
-/// True for Unicode's White_Space, as in the pattern of words (data/tokenizers/word_cutter.cpp).
+/// True for Unicode's White_Space, as in the pattern of words (data/tokenizers/text/word_cutter.cpp).
 bool is_space(uint32_t c) {
   return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
          c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;

@@ -9,6 +9,7 @@
 #include "actors/loading/data_record.hpp"
 #include "actors/modules/host_run.hpp"
 #include "data/masking.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
 
 namespace troupe::actors {
 namespace {

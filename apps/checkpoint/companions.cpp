@@ -15,7 +15,7 @@
 #include "core/json_text.hpp"
 #include "core/system_error.hpp"
 #include "core/text.hpp"
-#include "data/tokenizers/made_files.hpp"
+#include "data/tokenizers/files/made_files.hpp"
 #include "models/table/model_folder.hpp"
 #include "storage/files/atomic_file.hpp"
 #include "storage/files/file_system.hpp"

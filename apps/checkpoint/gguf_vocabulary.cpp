@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "apps/checkpoint/model_description.hpp"
-#include "data/tokenizers/byte_alphabet.hpp"
-#include "data/tokenizers/gguf_tokenizer.hpp"
-#include "data/tokenizers/named_rules.hpp"
+#include "data/tokenizers/files/gguf_tokenizer.hpp"
+#include "data/tokenizers/opening/vocabulary_files.hpp"
+#include "data/tokenizers/text/byte_alphabet.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "formats/gguf/source.hpp"
 

@@ -13,6 +13,7 @@
 #include "data/formats/indexed_pair.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
 
 namespace troupe::apps {
 namespace {

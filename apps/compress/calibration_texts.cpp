@@ -12,8 +12,9 @@
 #include "core/text.hpp"
 #include "data/corpus.hpp"
 #include "data/token_stream.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "data/tokenizers/opening/vocabulary_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
-#include "data/tokenizers/vocabulary.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -7,6 +7,7 @@
 #include "data/corpus.hpp"
 #include "data/formats/files.hpp"
 #include "data/token_stream.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::apps {

@@ -12,7 +12,7 @@
 #include "core/number.hpp"
 #include "core/system_error.hpp"
 #include "core/text.hpp"
-#include "data/tokenizers/vocabulary.hpp"
+#include "data/tokenizers/opening/vocabulary_files.hpp"
 #include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {

@@ -1,22 +1,10 @@
-// Implements the tokenizer of bytes, and finds the kind of tokenizer that a path names.
+// Implements the tokenizer of bytes, digests, and the comparison with a vocabulary.
 #include "data/tokenizers/tokenizer.hpp"
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "core/text.hpp"
-#include "data/tokenizers/byte_pair.hpp"
-#include "data/tokenizers/made_files.hpp"
-#include "data/tokenizers/pipeline_tokenizer.hpp"
-#include "data/tokenizers/sentencepiece.hpp"
-#include "data/tokenizers/tokenizer_folder.hpp"
-#include "data/tokenizers/vocabulary.hpp"
-
 namespace troupe::data {
 namespace {
-
-namespace fs = std::filesystem;
 
 class byte_tokenizer final : public tokenizer {
  public:
@@ -41,87 +29,9 @@ class byte_tokenizer final : public tokenizer {
   }
 };
 
-/// Returns, for an error, the files of an unsupported tokenizer in `folder`, such as ", got vocab.txt of WordPiece"; an
-/// empty text if there are none.
-std::string others_in(const fs::path& folder) {
-  constexpr std::pair<const char*, const char*> others[] = {{"vocab.txt", "WordPiece"}, {"tekken.json", "Mistral"}};
-  std::error_code ec;
-  for (const auto& [name, of] : others)
-    if (fs::exists(folder / name, ec)) return fmt::format(", got {} of {}", name, of);
-  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec))
-    if (at->path().extension() == ".tiktoken")
-      return fmt::format(", got {} of tiktoken", core::shown(at->path().filename().string()));
-  return "";
-}
-
-/// Opens a tokenizer.json.
-core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
-  TROUPE_ASSIGN(const auto keys, read_json_object(path));
-  TROUPE_ASSIGN(const bool needs_steps, needs_pipeline(path, keys));
-  if (needs_steps) return open_pipeline_tokenizer(path, keys);
-  TROUPE_ASSIGN(const auto v, read_vocabulary(path));
-  if (!v.objection.empty()) return core::refused(fmt::format("'{}': {}", path.string(), v.objection));
-  if (!v.fault.empty()) return core::refused(fmt::format("'{}' is {}", path.string(), v.fault));
-  const auto folder = path.parent_path();
-  TROUPE_TRY(check_end_of_text(folder, v.special, "tokenizer.json"));
-  TROUPE_ASSIGN(auto words, read_added_words(folder));
-  TROUPE_TRY(check_rules_of_added_words(folder, words, v.rules));
-  auto marked = marked_in(v.special, words);
-  std::vector<std::string> texts;
-  for (const auto& e : v.entries) texts.push_back(e.text);
-  auto made = byte_pair_of(texts, v.merges, v.special.end, added_words(std::move(words), v.special.end), v.rules);
-  if (!made) return fail(made.error().in(fmt::format("'{}'", path.string())));
-  (*made)->mark(std::move(marked));
-  return made;
-}
-
-/// Opens the tokenizer that `file` contains as a whole (made_files.hpp).
-core::result<std::unique_ptr<tokenizer>> open_made(const fs::path& file) {
-  const kept_files kept;
-  TROUPE_ASSIGN(const auto vocabulary, made_vocabulary_in(file));
-  if (vocabulary.empty()) return make_byte_tokenizer();
-  return vocabulary.extension() == ".model" ? open_sentencepiece(vocabulary) : open_pipeline(vocabulary);
-}
-
 }  // namespace
 
 std::unique_ptr<tokenizer> make_byte_tokenizer() { return std::make_unique<byte_tokenizer>(); }
-
-core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
-  if (path.empty()) return make_byte_tokenizer();
-  std::error_code ec;
-  const auto status = fs::status(path, ec);
-  if (!fs::exists(status))
-    return fail(error_kind::bad_input,
-                fmt::format("cannot read the tokenizer '{}': No such file or directory", path.string()));
-  if (const auto file = tokenizer_file_at(path); !file.empty()) return open_made(file);
-  if (fs::is_directory(status)) {
-    if (has_piece_model(path) && !fs::exists(path / "vocab.json", ec))
-      return open_sentencepiece(path / "tokenizer.model");
-    if (fs::exists(path / "tokenizer.json", ec) && !fs::exists(path / "vocab.json", ec))
-      return open_pipeline(path / "tokenizer.json");
-    if (!has_vocabulary(path) && !fs::exists(path / "vocab.json", ec))
-      return core::refused(
-          fmt::format("'{}' holds no supported tokenizer: wanted vocab.json with merges.txt, tokenizer.json or a "
-                      "SentencePiece tokenizer.model in it{}",
-                      path.string(), others_in(path)));
-    // Only tokenizer.json states how texts are prepared; its words and merges may be in the other two files.
-    TROUPE_ASSIGN(const auto keys, read_json_if_there(path / "tokenizer.json"));
-    TROUPE_ASSIGN(const bool needs_steps, needs_pipeline(path / "tokenizer.json", keys));
-    if (!needs_steps) return open_byte_pair(path / "vocab.json", path / "merges.txt");
-    TROUPE_TRY(check_words_beside(path));
-    return open_pipeline_tokenizer(path / "tokenizer.json", keys);
-  }
-  if (path.filename() == "vocab.json") return open_byte_pair(path, path.parent_path() / "merges.txt");
-  if (path.filename() == "tokenizer.json") return open_pipeline(path);
-  if (path.extension() == ".model") return open_sentencepiece(path);
-  return fail(
-      error_kind::bad_input,
-      fmt::format(
-          "the tokenizer '{}' is of an unknown kind: wanted a SentencePiece .model file, a GGUF file, or a folder "
-          "with tokenizer.model, GPT-2's vocab.json and merges.txt, or a tokenizer.json like them",
-          path.string()));
-}
 
 core::result<void> check_vocabulary(const tokenizer_description& tokenizer, uint64_t vocab_size) {
   if (tokenizer.kind == "bytes" || tokenizer.vocab_size <= vocab_size) return {};

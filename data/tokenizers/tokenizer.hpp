@@ -1,9 +1,8 @@
-// Converts text to token numbers and back, for any kind of vocabulary. Owns the interface, the choice of the kind by a
-// path, and the comparison with a model's vocabulary; the folder's other files implement byte pairs and SentencePiece.
+// Converts text to token numbers and back, for any kind of vocabulary. Owns the interface, the tokenizer of bytes, and
+// the comparison with a model's vocabulary. The choice of the kind by a path is the task of opening/open_tokenizer.hpp.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -103,14 +102,6 @@ class tokenizer {
 
 /// Returns the tokenizer whose tokens are the text's bytes; it has no end of text.
 std::unique_ptr<tokenizer> make_byte_tokenizer();
-
-/// Opens the tokenizer at `path`. Empty path: bytes. A `.model` file, or a folder with tokenizer.model and without
-/// vocab.json: SentencePiece. A folder with vocab.json and merges.txt, or that vocab.json itself: byte pairs. A
-/// tokenizer.json, or a folder with it: the steps that it names (pipeline_tokenizer.hpp). A GGUF file or a list of
-/// words: the vocabulary in it (made_files.hpp). The folder's special tokens and added words are used
-/// (special_tokens.hpp). Errors (bad_input): any other path, files that are truncated or of another kind, and steps
-/// that are not known.
-core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path);
 
 /// Returns an error if the tokenizer has more tokens than the model's vocabulary of `vocab_size`. The byte tokenizer is
 /// always accepted: the reader of a text checks that each of its bytes is below `vocab_size`.

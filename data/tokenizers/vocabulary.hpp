@@ -1,15 +1,13 @@
 // A vocabulary as a list, for writing it into files of other programs: text and kind of every token, and the merges.
-// Encoding texts is the task of tokenizer.hpp.
+// Encoding texts is the task of tokenizer.hpp, reading a vocabulary that of opening/vocabulary_files.hpp.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
 #include "data/tokenizers/special_tokens.hpp"
-#include "data/tokenizers/text_rules.hpp"
+#include "data/tokenizers/text/text_rules.hpp"
 
 namespace troupe::data {
 
@@ -53,21 +51,5 @@ struct vocabulary {
 
 /// Returns the vocabulary of the byte tokenizer: one token for each of the 256 bytes.
 vocabulary byte_vocabulary();
-
-/// Reads the vocabulary at `path`: a `.model` file; a tokenizer.json; a vocab.json with merges.txt next to it; a GGUF
-/// file; or a folder that holds one of the first three, searched in this order. In a folder with vocab.json and
-/// merges.txt, a `.model` is not read, because open_tokenizer() does not read it. Special tokens, added words and chat
-/// templates are those of the folder (special_tokens.hpp). Refused: a kind outside vocabulary_kind, a way of cutting
-/// words that is not known, `add_prefix_space` with byte pairs, a folder whose tokenizer.json differs from its
-/// vocab.json or merges.txt, a
-/// `.model` that SentencePiece cannot load, and folders of a `.model` or vocab.json that open_tokenizer() refuses.
-core::result<vocabulary> read_vocabulary(const std::filesystem::path& path);
-
-/// Refuses a folder whose tokenizer.json has other words or merges than the files of words and merges next to it, if
-/// they exist.
-core::result<void> check_words_beside(const std::filesystem::path& folder);
-
-/// True if read_vocabulary() would find a file to read in `folder`, which may also be a GGUF file.
-bool has_vocabulary(const std::filesystem::path& folder);
 
 }  // namespace troupe::data

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data/token_stream.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
 #include "tests/data/text.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "data/token_file.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "data/tokenizers/opening/vocabulary_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
-#include "data/tokenizers/vocabulary.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/places.hpp"
 

@@ -5,6 +5,7 @@
 
 #include "core/utf8.hpp"
 #include "data/documents.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 

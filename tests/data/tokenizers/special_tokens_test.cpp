@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizers/added_words.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "data/tokenizers/opening/vocabulary_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
+#include "data/tokenizers/words/added_words.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"

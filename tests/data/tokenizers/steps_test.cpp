@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizers/pattern_machine.hpp"
-#include "data/tokenizers/text_rules.hpp"
-#include "data/tokenizers/word_cutter.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "data/tokenizers/text/pattern_machine.hpp"
+#include "data/tokenizers/text/text_rules.hpp"
+#include "data/tokenizers/text/word_cutter.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
 

@@ -10,9 +10,11 @@
 #include <random>
 #include <tuple>
 
-#include "data/tokenizers/byte_pair.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "data/tokenizers/opening/vocabulary_files.hpp"
+#include "data/tokenizers/text/word_cutter.hpp"
 #include "data/tokenizers/vocabulary.hpp"
-#include "data/tokenizers/word_cutter.hpp"
+#include "data/tokenizers/words/byte_pair.hpp"
 #include "tests/data/text.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"

@@ -12,6 +12,7 @@
 
 #include "data/documents.hpp"
 #include "data/formats/text_window.hpp"
+#include "data/tokenizers/opening/open_tokenizer.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/places.hpp"

@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "data/tokenizers/opening/vocabulary_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"

@@ -1,0 +1,334 @@
+#include "data/tokenizers/files/gguf_tokenizer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <utility>
+
+#include "core/source_file.hpp"
+#include "core/text.hpp"
+#include "core/utf8.hpp"
+#include "data/tokenizers/files/named_rules.hpp"
+#include "data/tokenizers/files/sentencepiece_writer.hpp"
+#include "data/tokenizers/files/word_merges.hpp"
+#include "data/tokenizers/tokenizer.hpp"
+#include "formats/gguf/header.hpp"
+
+namespace troupe::data {
+namespace {
+
+using formats::gguf_metadata;
+using formats::gguf_value_type;
+using json = nlohmann::json;
+
+constexpr std::string_view ggml = "tokenizer.ggml.";
+constexpr std::string_view template_key = "tokenizer.chat_template";
+/// The character by which pieces represent a space.
+constexpr std::string_view space_sign = "\xE2\x96\x81";
+
+std::string ggml_key(std::string_view name) { return std::string(ggml).append(name); }
+
+/// Returns the text with all `from` replaced by `to`.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (size_t at = 0;;) {
+    const size_t found = text.find(from, at);
+    out += text.substr(at, found == text.npos ? text.npos : found - at);
+    if (found == text.npos) return out;
+    out += to;
+    at = found + from.size();
+  }
+}
+
+/// Returns number `i` of an array of 32-bit numbers.
+template <class T>
+T item_of(const formats::gguf_value& list, size_t i) {
+  T out{};
+  std::memcpy(&out, list.numbers.data() + i * sizeof out, sizeof out);
+  return out;
+}
+
+json special_item(const std::string& text) { return {{"SpecialToken", {{"id", text}, {"type_id", 0}}}}; }
+json sequence_item(const char* name, int type) { return {{"Sequence", {{"id", name}, {"type_id", type}}}}; }
+
+}  // namespace
+
+bool is_gguf_of_bytes(const gguf_metadata& keys) {
+  const auto *words = keys.find(gguf_tokens_key), *merges = keys.find(ggml_key("merges"));
+  if (words == nullptr || merges == nullptr || merges->texts != std::vector<std::string>{gguf_merge_of_nothing})
+    return false;
+  const auto bytes = byte_vocabulary().entries;
+  return std::equal(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(std::min(bytes.size(), words->texts.size())),
+                    words->texts.begin(),
+                    [](const auto& entry, const std::string& word) { return entry.text == word; });
+}
+
+core::result<gguf_tokenizer> gguf_tokenizer::read(const std::filesystem::path& file) {
+  TROUPE_ASSIGN(const auto opened, core::source_file::open(file));
+  TROUPE_ASSIGN(auto header, formats::read_gguf_header(opened));
+  return of(std::move(header.metadata), file.string());
+}
+
+core::result<gguf_tokenizer> gguf_tokenizer::of(gguf_metadata keys, std::string name) {
+  gguf_tokenizer out(std::move(keys), std::move(name));
+  const auto kind = out.keys_.text(ggml_key("model"));
+  if (out.keys_.find(gguf_tokens_key) == nullptr)
+    return core::refused(fmt::format("'{}' has no tokenizer: wanted the key {}", out.name_, gguf_tokens_key));
+  if (kind != "gpt2" && kind != "llama")
+    return core::refused(
+        fmt::format("'{}': tokenizer.ggml.model: wanted gpt2 or llama, got '{}', which is not read: "
+                    "give the model's own tokenizer",
+                    out.name_, core::shown(kind)));
+  out.has_pieces_ = kind == "llama";
+  if (auto ok = out.read_entries(); !ok) return fail(ok.error().in(fmt::format("'{}'", out.name_)));
+  return out;
+}
+
+core::result<void> gguf_tokenizer::read_entries() {
+  const auto& words = *keys_.find(gguf_tokens_key);
+  const auto list = [&](std::string_view name,
+                        std::initializer_list<gguf_value_type> items) -> core::result<const formats::gguf_value*> {
+    const auto* const value = keys_.find(ggml_key(name));
+    if (value == nullptr) return nullptr;
+    if (value->type != gguf_value_type::array || std::ranges::find(items, value->items) == items.end() ||
+        value->count() != words.count())
+      return core::refused(fmt::format("{}{}: wanted a number for each of {} tokens", ggml, name, words.count()));
+    return value;
+  };
+  if (words.type != gguf_value_type::array || words.items != gguf_value_type::text || words.texts.empty() ||
+      words.texts.size() > max_vocabulary)
+    return core::refused(fmt::format("{}: wanted a list of 1 to {} texts", gguf_tokens_key, max_vocabulary));
+  TROUPE_ASSIGN(const auto kinds, list("token_type", {gguf_value_type::i32, gguf_value_type::u32}));
+  TROUPE_ASSIGN(const auto scores, list("scores", {gguf_value_type::f32}));
+  if (has_pieces_ && (kinds == nullptr || scores == nullptr))
+    return core::refused(fmt::format("{}{}: wanted it, because pieces have scores and kinds, got none", ggml,
+                                     kinds == nullptr ? "token_type" : "scores"));
+  has_kinds_ = kinds != nullptr;
+  std::unordered_set<std::string_view> seen;
+  for (size_t t = 0; t < words.texts.size(); ++t) {
+    vocabulary_entry entry{words.texts[t]};
+    if (entry.text.empty()) entry.kind = token_kind::unused;
+    if (kinds != nullptr) {
+      const auto kind = item_of<int32_t>(*kinds, t);
+      if (kind < static_cast<int32_t>(token_kind::normal) || kind > static_cast<int32_t>(token_kind::byte))
+        return core::refused(fmt::format("{}token_type: wanted 1 to 6, got {} for token {}", ggml, kind, t));
+      if (!entry.text.empty()) entry.kind = static_cast<token_kind>(kind);
+    }
+    if (scores != nullptr) entry.score = item_of<float>(*scores, t);
+    // llama.cpp's converter writes the spaces of user-defined pieces as spaces
+    if (has_pieces_ && entry.kind == token_kind::user_defined) entry.text = replaced(entry.text, " ", space_sign);
+    if (!core::is_utf8(entry.text))
+      return core::refused(fmt::format("{}: wanted texts in UTF-8, got other bytes in token {}", gguf_tokens_key, t));
+    if (!entry.text.empty() && !seen.insert(words.texts[t]).second)
+      return core::refused(fmt::format("{}: the token '{}' occurs twice, also as number {}", gguf_tokens_key,
+                                       core::shown(entry.text), t));
+    entries_.push_back(std::move(entry));
+  }
+  const auto fills = [](const vocabulary_entry& e, size_t t) {
+    return e.kind == token_kind::unused && (e.text.empty() || e.text == fmt::format("[PAD{}]", t));
+  };
+  while (entries_.size() > 1 && fills(entries_.back(), entries_.size() - 1)) entries_.pop_back();
+  return {};
+}
+
+bool gguf_tokenizer::flag(std::string_view key, bool otherwise) const {
+  const auto* const value = keys_.find(ggml_key(key));
+  return value != nullptr && value->type == gguf_value_type::boolean ? value->bits != 0 : otherwise;
+}
+
+/// Returns the number of the special token under `key`. Returns nullopt for a number whose token no file marks as
+/// special: a file that must state numbers for the beginning and the end of texts may state one that no text uses.
+std::optional<uint32_t> gguf_tokenizer::special(std::string_view key) const {
+  const auto number = keys_.whole(ggml_key(key));
+  if (!number || *number >= entries_.size()) return std::nullopt;
+  const auto& entry = entries_[static_cast<size_t>(*number)];
+  const bool is_marked = entry.kind == token_kind::control || entry.kind == token_kind::user_defined ||
+                         (key == "unknown_token_id" && entry.kind == token_kind::unknown);
+  if (has_kinds_ ? !is_marked : entry.text.empty()) return std::nullopt;
+  return static_cast<uint32_t>(*number);
+}
+
+bool gguf_tokenizer::adds_begin() const {
+  // llama.cpp's default: texts of SentencePiece's kind, of Llama 3 and of Mistral begin with the token.
+  const auto pre = keys_.text(ggml_key("pre"));
+  const bool usual = has_pieces_ || pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" || pre == "tekken";
+  return special("bos_token_id").has_value() && flag("add_bos_token", usual);
+}
+
+json gguf_tokenizer::special_list() const {
+  json out = json::array();
+  for (size_t t = 0; t < entries_.size(); ++t) {
+    const auto& e = entries_[t];
+    const bool is_special = e.kind == token_kind::control || e.kind == token_kind::unknown;
+    if (!is_special && e.kind != token_kind::user_defined) continue;
+    out.push_back({{"id", t},
+                   {"content", e.text},
+                   {"single_word", false},
+                   {"lstrip", false},
+                   {"rstrip", false},
+                   {"normalized", false},
+                   {"special", is_special}});
+  }
+  return out;
+}
+
+json gguf_tokenizer::post_processor() const {
+  const auto begin = adds_begin() ? special("bos_token_id") : std::nullopt;
+  const auto end = flag("add_eos_token", false) ? special("eos_token_id") : std::nullopt;
+  if (!begin && !end) return nullptr;
+  json single = json::array(), pair = json::array(), tokens = json::object();
+  const auto add = [&](json& to, const std::optional<uint32_t>& token) {
+    if (!token) return;
+    const auto& text = entries_[*token].text;
+    to.push_back(special_item(text));
+    tokens[text] = {{"id", text}, {"ids", json::array({*token})}, {"tokens", json::array({text})}};
+  };
+  for (auto* to : {&single, &pair}) {
+    add(*to, begin);
+    to->push_back(sequence_item("A", 0));
+    add(*to, end);
+  }
+  add(pair, begin);
+  pair.push_back(sequence_item("B", 1));
+  add(pair, end);
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
+}
+
+core::result<json> gguf_tokenizer::pipeline() const {
+  if (!has_pieces_) return byte_level_pipeline();
+  return piece_pipeline();
+}
+
+core::result<json> gguf_tokenizer::byte_level_pipeline() const {
+  const auto refused = [&](const std::string& why) { return core::refused(fmt::format("'{}': {}", name_, why)); };
+  const auto* const merges = keys_.find(ggml_key("merges"));
+  if (merges == nullptr || merges->type != gguf_value_type::array || merges->items != gguf_value_type::text)
+    return refused("tokenizer.ggml.merges: wanted a list of texts");
+  if (flag("add_space_prefix", false))
+    return refused("tokenizer.ggml.add_space_prefix: wanted false, since a space before the text is not supported");
+  json words = json::object();
+  for (size_t t = 0; t < entries_.size(); ++t)
+    if (entries_[t].kind != token_kind::unused) words[entries_[t].text] = t;
+  json out{
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", special_list()},
+      {"post_processor", post_processor()},
+      {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}}};
+  const bool merges_nothing = merges->texts == std::vector<std::string>{gguf_merge_of_nothing};
+  out["model"] = byte_pair_model(std::move(words), json::array());
+  if (!merges_nothing) out["model"]["merges"] = merges->texts;
+  const auto pre = keys_.text(ggml_key("pre"));
+  if (auto ok = put_named_rules(pre.empty() ? "default" : pre, out); !ok)
+    return fail(ok.error().in(fmt::format("'{}'", name_)));
+  return out;
+}
+
+json gguf_tokenizer::piece_pipeline() const {
+  json words = json::object();
+  std::vector<size_t> order;
+  bool has_byte_pieces = false;
+  json unknown;
+  for (size_t t = 0; t < entries_.size(); ++t) {
+    const auto& e = entries_[t];
+    if (e.text.empty()) continue;
+    words[e.text] = t;
+    // A user-defined piece is found as a whole in the text. One with the sign for spaces never occurs in a text, which
+    // has real spaces, so it is merged like a normal piece.
+    const bool is_merged = e.kind == token_kind::normal ||
+                           (e.kind == token_kind::user_defined && e.text.find(space_sign) != std::string::npos);
+    if (is_merged) order.push_back(t);
+    if (e.kind == token_kind::unknown) unknown = e.text;
+    has_byte_pieces = has_byte_pieces || e.kind == token_kind::byte;
+  }
+  // SentencePiece merges the pair whose piece has the highest score first.
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return entries_[a].score > entries_[b].score; });
+  std::vector<std::string> texts;
+  for (const size_t t : order) texts.push_back(entries_[t].text);
+  json merges = json::array();
+  for (const auto& [left, right] : merges_into(texts)) merges.push_back(json::array({texts[left], texts[right]}));
+  const bool adds_space = flag("add_space_prefix", true);
+  json rules = json::array();
+  if (adds_space) rules.push_back({{"type", "Prepend"}, {"prepend", space_sign}});
+  rules.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", space_sign}});
+  json back = json::array({{{"type", "Replace"}, {"pattern", {{"String", space_sign}}}, {"content", " "}},
+                           {{"type", "ByteFallback"}},
+                           {{"type", "Fuse"}}});
+  if (adds_space) back.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  json model = byte_pair_model(std::move(words), std::move(merges));
+  model["unk_token"] = unknown;
+  model["fuse_unk"] = true;
+  model["byte_fallback"] = has_byte_pieces;
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", special_list()},
+          {"normalizer", {{"type", "Sequence"}, {"normalizers", std::move(rules)}}},
+          {"pre_tokenizer", nullptr},
+          {"post_processor", post_processor()},
+          {"decoder", {{"type", "Sequence"}, {"decoders", std::move(back)}}},
+          {"model", std::move(model)}};
+}
+
+json gguf_tokenizer::configuration() const {
+  json out{{"tokenizer_class", "PreTrainedTokenizerFast"},
+           {"clean_up_tokenization_spaces", false},
+           {"add_bos_token", adds_begin()},
+           {"add_eos_token", flag("add_eos_token", false) && special("eos_token_id").has_value()}};
+  for (const auto& [theirs, ours] : {std::pair{"bos_token_id", "bos_token"},
+                                     {"eos_token_id", "eos_token"},
+                                     {"unknown_token_id", "unk_token"},
+                                     {"seperator_token_id", "sep_token"},  // llama.cpp's spelling
+                                     {"padding_token_id", "pad_token"},
+                                     {"mask_token_id", "mask_token"}})
+    if (const auto token = special(theirs)) out[ours] = entries_[*token].text;
+  const auto positions = keys_.whole(keys_.text("general.architecture") + ".context_length");
+  if (positions) out["model_max_length"] = *positions;
+  const auto chat = keys_.text(template_key);
+  const auto* const others = keys_.find("tokenizer.chat_templates");
+  if (others != nullptr && !others->texts.empty()) {
+    json all = json::array();
+    if (!chat.empty()) all.push_back({{"name", "default"}, {"template", chat}});
+    for (const auto& name : others->texts)
+      if (const auto text = keys_.text(fmt::format("{}.{}", template_key, name)); !text.empty())
+        all.push_back({{"name", name}, {"template", text}});
+    out["chat_template"] = std::move(all);
+  } else if (!chat.empty()) {
+    out["chat_template"] = chat;
+  }
+  return out;
+}
+
+json gguf_tokenizer::generation() const {
+  json out, ends = json::array();
+  for (const char* key : {"eos_token_id", "eot_token_id", "eom_token_id"})
+    if (const auto token = special(key); token && std::find(ends.begin(), ends.end(), json(*token)) == ends.end())
+      ends.push_back(*token);
+  if (const auto token = special("bos_token_id")) out["bos_token_id"] = *token;
+  if (ends.size() == 1) out["eos_token_id"] = ends.front();
+  if (ends.size() > 1) out["eos_token_id"] = ends;
+  if (const auto token = special("padding_token_id")) out["pad_token_id"] = *token;
+  return out;
+}
+
+std::string gguf_tokenizer::piece_model() const {
+  piece_model_options options{.adds_space = flag("add_space_prefix", true),
+                              .removes_extra_spaces = flag("remove_extra_whitespaces", false)};
+  for (size_t t = 0; t < entries_.size(); ++t)
+    if (entries_[t].kind == token_kind::unknown) options.unknown = static_cast<uint32_t>(t);
+  options.begin = special("bos_token_id");
+  options.end = special("eos_token_id");
+  options.padding = special("padding_token_id");
+  auto pieces = entries_;
+  for (size_t t = 0; t < pieces.size(); ++t)
+    if (pieces[t].text.empty()) pieces[t].text = fmt::format("[PAD{}]", t);
+  return sentencepiece_model_of(pieces, options);
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,75 @@
+// The rules by which a byte-level tokenizer prepares a text before it merges bytes: how words are cut, and how
+// characters are composed. Owns the table of the patterns that Troupe knows, and the reading of these rules from
+// tokenizer.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace troupe::data {
+
+/// A way to cut a text into words.
+enum class word_pattern : uint8_t {
+  gpt2,
+  smollm,  ///< GPT-2's, and each digit is a word
+  llama3,  ///< words take one sign before them, up to three digits are a word, line breaks end a word
+  qwen2,   ///< Llama 3's, and each digit is a word
+  gpt4o,   ///< Llama 3's with marks, contractions and changes from small to capital letters inside words
+  tekken,  ///< GPT-4o's without contractions, and each digit is a word
+};
+
+struct text_rules {
+  word_pattern words = word_pattern::gpt2;
+  /// True: characters are composed first (Unicode's normalisation form C).
+  bool composes = false;
+  /// True: a word that the vocabulary has is one token, whatever the merges make of it (`ignore_merges`).
+  bool takes_whole_words = false;
+
+  bool operator==(const text_rules&) const = default;
+};
+
+/// Returns llama.cpp's name for the pattern: gpt-2, smollm, llama-bpe, qwen2, gpt-4o or tekken.
+std::string_view name_of(word_pattern pattern);
+/// Returns the pattern that llama.cpp calls `name`; nullopt if Troupe does not know it.
+std::optional<word_pattern> word_pattern_named(std::string_view name);
+/// Returns the regular expression of the pattern as tokenizer.json may have it.
+std::string_view written_expression_of(word_pattern pattern);
+/// Returns the regular expression of the pattern, for PCRE2.
+std::string expression_of(word_pattern pattern);
+
+/// Returns the rules of the families that cut words by the pattern. GGUF files name the pattern alone.
+text_rules usual_rules(word_pattern pattern);
+/// Returns those rules that are not the usual ones of their pattern, as a text for digests; empty if all are.
+std::string unusual_rules(const text_rules& rules);
+
+/// Returns the kind of tokenizers with these rules for tokenizer_description: "gpt2", or the pattern's name for other
+/// patterns.
+std::string kind_of(const text_rules& rules);
+
+/// Returns the rules in the object of a tokenizer.json, the file `path`. Refused: a normalizer or a pre_tokenizer that
+/// is not known, with both shown.
+core::result<text_rules> text_rules_of(const std::filesystem::path& path, const nlohmann::json& pipeline);
+
+/// True if the character at the start of `text`, which is valid UTF-8, is neither composed with characters before it
+/// nor sorted among them, whatever they are: what lies on its two sides is composed separately. False for marks, and
+/// for vowels and finals of Hangul.
+bool stands_apart(std::string_view text);
+
+/// True if the character that begins with the byte may be composed with the one before it. False for all characters
+/// below U+0300, which are composed themselves.
+constexpr bool may_be_composed(char first) {
+  constexpr unsigned char first_byte_of_marks = 0xCC;
+  return static_cast<unsigned char>(first) >= first_byte_of_marks;
+}
+
+/// Returns `text`, which is valid UTF-8, with composed characters (Unicode's normalisation form C); nullopt if they are
+/// composed already.
+std::optional<std::string> composed(std::string_view text);
+
+}  // namespace troupe::data

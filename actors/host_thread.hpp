@@ -5,7 +5,7 @@
 #pragma once
 
 #include "actors/caf.hpp"
-#include "core/float_environment.hpp"
+#include "core/system/float_environment.hpp"
 
 namespace troupe::actors {
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "core/float_environment.hpp"
+#include "core/system/float_environment.hpp"
 
 namespace troupe::actors {
 namespace {

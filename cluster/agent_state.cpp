@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cluster/silence.hpp"
-#include "core/signal_table.hpp"
+#include "core/system/signal_table.hpp"
 
 namespace troupe::cluster {
 

@@ -13,7 +13,7 @@
 #include "cluster/agent_links.hpp"
 #include "cluster/children.hpp"
 #include "core/clock.hpp"
-#include "core/signal_table.hpp"
+#include "core/system/signal_table.hpp"
 
 namespace troupe::cluster {
 namespace {

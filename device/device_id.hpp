@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/device_kind.hpp"
+#include "core/system/device_kind.hpp"
 
 namespace troupe::device {
 

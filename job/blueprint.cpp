@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/processor.hpp"
+#include "core/system/processor.hpp"
 #include "job/changed_steps.hpp"
 #include "job/degrees.hpp"
 #include "job/early_updates.hpp"

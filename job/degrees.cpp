@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "config/open_degrees.hpp"
-#include "core/cores.hpp"
+#include "core/system/cores.hpp"
 #include "core/text.hpp"
 #include "job/missed_budget.hpp"
 #include "job/open_sizes.hpp"

@@ -1,6 +1,6 @@
 #include "actors/hands/host_team.hpp"
 
-#include "core/float_environment.hpp"
+#include "core/system/float_environment.hpp"
 
 namespace troupe::actors {
 

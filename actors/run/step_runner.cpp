@@ -8,7 +8,7 @@
 #include "actors/host_thread.hpp"
 #include "actors/run/training_run.hpp"
 #include "core/clock.hpp"
-#include "core/cores.hpp"
+#include "core/system/cores.hpp"
 #include "plan/layout/communicators.hpp"
 
 namespace troupe::actors {

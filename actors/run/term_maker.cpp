@@ -24,7 +24,7 @@
 #include "actors/opening/memory_need.hpp"
 #include "actors/opening/thread_room.hpp"
 #include "actors/run/training_run.hpp"
-#include "core/cores.hpp"
+#include "core/system/cores.hpp"
 #include "models/host/prepared_modules.hpp"
 #include "plan/stages.hpp"
 

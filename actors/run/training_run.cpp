@@ -10,7 +10,7 @@
 #include "actors/host.hpp"
 #include "actors/modules/host_run.hpp"
 #include "actors/opening/memory_need.hpp"
-#include "core/float_environment.hpp"
+#include "core/system/float_environment.hpp"
 #include "device/backend.hpp"
 #include "device/properties.hpp"
 #include "job/compile.hpp"

@@ -22,7 +22,7 @@
 #include "apps/machine/cluster_doctor.hpp"
 #include "apps/machine/pair_speeds.hpp"
 #include "core/clock.hpp"
-#include "core/signal_table.hpp"
+#include "core/system/signal_table.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;

@@ -13,7 +13,7 @@
 #include "apps/machine/doctor.hpp"
 #include "apps/machine/machine.hpp"
 #include "apps/machine/probes.hpp"
-#include "core/cores.hpp"
+#include "core/system/cores.hpp"
 #include "net/own_address.hpp"
 #include "net/tls_mover.hpp"
 #include "storage/files/digest.hpp"

@@ -18,7 +18,7 @@
 #include "apps/run/launch_processes.hpp"
 #include "apps/run/train.hpp"
 #include "core/host_port.hpp"
-#include "core/signal_table.hpp"
+#include "core/system/signal_table.hpp"
 #include "net/etcd_store.hpp"
 #include "storage/files/digest.hpp"
 

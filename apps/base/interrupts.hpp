@@ -1,4 +1,4 @@
-// Owns the signals of a program that trains, with the meanings of core/signal_table.hpp, and the thread that waits for
+// Owns the signals of a program that trains, with the meanings of signal_table.hpp, and the thread that waits for
 // them. A signal that ends the run lets the current step, or the work before the first step, finish; a second Ctrl-C or
 // SIGTERM stops at once. The library never touches signals.
 #pragma once

@@ -1,11 +1,11 @@
-// Owns the dispositions and the mask of the signals of core/signal_table.hpp. Leaves the reactions to the code that
+// Owns the dispositions and the mask of the signals of signal_table.hpp. Leaves the reactions to the code that
 // waits for the signals: interrupts, stop_request, a supervisor, an agent.
 #pragma once
 
 #include <csignal>
 #include <cstdint>
 
-#include "core/signal_table.hpp"
+#include "core/system/signal_table.hpp"
 
 namespace troupe::apps {
 

@@ -1,11 +1,11 @@
-// Owns the signals of a command that writes files, with the meanings of core/signal_table.hpp: the first Ctrl-C asks
+// Owns the signals of a command that writes files, with the meanings of signal_table.hpp: the first Ctrl-C asks
 // the command to clean up and end, the second ends it at once. The library never touches signals.
 #pragma once
 
 #include <array>
 #include <csignal>
 
-#include "core/signal_table.hpp"
+#include "core/system/signal_table.hpp"
 
 namespace troupe::apps {
 

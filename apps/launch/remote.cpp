@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/signal_table.hpp"
+#include "core/system/signal_table.hpp"
 
 namespace troupe::apps {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/base/programs.hpp"
-#include "core/cores.hpp"
+#include "core/system/cores.hpp"
 #include "models/cuda/library_file.hpp"
 
 namespace troupe::apps {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "core/driver_release.hpp"
 #include "core/number.hpp"
+#include "core/system/driver_release.hpp"
 #include "models/cuda/library_file.hpp"
 
 namespace troupe::apps {

@@ -50,7 +50,7 @@ std::optional<int> launch_processes(int argc, char** argv, const std::filesystem
 /// save needs a descriptor.
 void raise_descriptors();
 /// Returns a signalfd of the signals that end a run or request a save, without those of `except`, and blocks these
-/// signals. Ignores the other signals of core/signal_table.hpp.
+/// signals. Ignores the other signals of signal_table.hpp.
 cluster::shared_descriptor take_signals(std::initializer_list<int> except = {});
 
 }  // namespace troupe::apps

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/clock.hpp"
-#include "core/log_file.hpp"
+#include "core/system/log_file.hpp"
 
 namespace troupe::apps {
 

@@ -7,7 +7,7 @@
 
 #include "checkpoint/commit/folder_lock.hpp"
 #include "config/explain.hpp"
-#include "core/dangling_link.hpp"
+#include "core/system/dangling_link.hpp"
 #include "job/degrees.hpp"
 #include "plan/schedule/kept_search.hpp"
 #include "storage/files/atomic_file.hpp"

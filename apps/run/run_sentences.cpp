@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "apps/base/terminal.hpp"
-#include "core/instruction_path.hpp"
+#include "core/system/instruction_path.hpp"
 #include "core/text.hpp"
 #include "job/feasible_degree.hpp"
 #include "plan/stage_place.hpp"

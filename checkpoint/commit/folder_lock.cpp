@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/dangling_link.hpp"
-#include "core/lock_holder.hpp"
+#include "core/system/dangling_link.hpp"
+#include "core/system/lock_holder.hpp"
 #include "core/system_error.hpp"
 #include "storage/files/file_system.hpp"
 #include "storage/files/working_folder.hpp"

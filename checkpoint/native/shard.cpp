@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/math.hpp"
-#include "core/stream_copy.hpp"
+#include "core/system/stream_copy.hpp"
 
 namespace troupe::checkpoint {
 namespace {

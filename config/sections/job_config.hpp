@@ -21,9 +21,9 @@
 #include "config/sections/pipeline_config.hpp"
 #include "config/sections/run_config.hpp"
 #include "config/sections/training_config.hpp"
-#include "core/device_kind.hpp"
 #include "core/dtype.hpp"
 #include "core/mesh.hpp"
+#include "core/system/device_kind.hpp"
 
 namespace troupe::config {
 

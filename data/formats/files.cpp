@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "core/dangling_link.hpp"
 #include "core/source_file.hpp"
+#include "core/system/dangling_link.hpp"
 #include "core/text.hpp"
 #include "data/formats/folder_files.hpp"
 

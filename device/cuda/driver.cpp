@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "core/driver_release.hpp"
+#include "core/system/driver_release.hpp"
 #include "device/cuda/code.hpp"
 #include "device/cuda/faults.hpp"
 

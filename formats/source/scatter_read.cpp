@@ -13,9 +13,9 @@
 #include <system_error>
 #include <thread>
 
-#include "core/cores.hpp"
 #include "core/math.hpp"
-#include "core/stream_copy.hpp"
+#include "core/system/cores.hpp"
+#include "core/system/stream_copy.hpp"
 #include "core/tensor_view.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/source_reader.hpp"

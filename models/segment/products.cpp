@@ -6,7 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
-#include "core/processor.hpp"
+#include "core/system/processor.hpp"
 #include "models/segment/operations.hpp"
 #include "models/segment/torch_values.hpp"
 #include "models/segment/widened_products.hpp"

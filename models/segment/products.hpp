@@ -13,7 +13,7 @@ namespace troupe::models {
 /// (`models/segment/widened_products.hpp`).
 enum class product_library : uint8_t { aten, onednn, widened };
 
-/// Returns the library for a product of m x k by k x n. Depends on the processor (as core/processor.hpp detects it),
+/// Returns the library for a product of m x k by k x n. Depends on the processor (as processor.hpp detects it),
 /// the type and the shape alone, so bits do not depend on the run.
 /// fp32: oneDNN on processors with AVX-512 that are not Intel's (MKL uses only AVX2 on those: 93 against 205 GFLOP/s on
 /// a Zen 5 core), and not for products too small to pay for a call; otherwise ATen's.

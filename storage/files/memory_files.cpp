@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/stream_copy.hpp"
+#include "core/system/stream_copy.hpp"
 #include "core/system_error.hpp"
 #include "storage/memory/memory_room.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "core/dangling_link.hpp"
+#include "core/system/dangling_link.hpp"
 
 namespace troupe::storage {
 

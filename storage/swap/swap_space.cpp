@@ -13,8 +13,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/lock_holder.hpp"
 #include "core/math.hpp"
+#include "core/system/lock_holder.hpp"
 #include "core/system_error.hpp"
 #include "core/text.hpp"
 

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/log_file.hpp"
+#include "core/system/log_file.hpp"
 #include "core/system_error.hpp"
 
 namespace troupe::telemetry {

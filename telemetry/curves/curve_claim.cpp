@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "core/lock_holder.hpp"
+#include "core/system/lock_holder.hpp"
 #include "core/system_error.hpp"
 
 namespace troupe::telemetry {

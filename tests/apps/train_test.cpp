@@ -9,7 +9,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/instruction_path.hpp"
+#include "core/system/instruction_path.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 

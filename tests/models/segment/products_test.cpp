@@ -23,7 +23,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/processor.hpp"
+#include "core/system/processor.hpp"
 #include "models/segment/torch_values.hpp"
 #include "models/segment/widened_products.hpp"
 

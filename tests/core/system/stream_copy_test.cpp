@@ -1,4 +1,4 @@
-#include "core/stream_copy.hpp"
+#include "core/system/stream_copy.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

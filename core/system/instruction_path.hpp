@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "core/processor.hpp"
+#include "core/system/processor.hpp"
 
 namespace troupe::core {
 

@@ -15,7 +15,7 @@
 #include "actors/verdict.hpp"
 #include "data/batch.hpp"
 #include "device/stream.hpp"
-#include "job/step_rules.hpp"
+#include "job/step/step_rules.hpp"
 #include "kernels/compress/quantiser.hpp"
 #include "plan/lane_order.hpp"
 #include "telemetry/spans.hpp"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "job/step_rules.hpp"
+#include "job/step/step_rules.hpp"
 #include "kernels/optimizer/clipping.hpp"
 #include "plan/vote_layout.hpp"
 

@@ -9,7 +9,7 @@
 #include "job/early_updates.hpp"
 #include "job/model_tables.hpp"
 #include "job/open_sizes.hpp"
-#include "job/step_options.hpp"
+#include "job/step/step_options.hpp"
 #include "plan/layout/activation_extents.hpp"
 
 namespace troupe::job {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "fabric/wire/traffic.hpp"
-#include "job/collective_form.hpp"
+#include "job/step/collective_form.hpp"
 #include "job/supervised.hpp"
 
 namespace troupe::job {

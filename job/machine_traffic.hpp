@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "config/sections/job_config.hpp"
-#include "job/step_plans.hpp"
+#include "job/step/step_plans.hpp"
 
 namespace troupe::job {
 

@@ -12,7 +12,7 @@
 #include "actors/meetings.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "actors/step_context.hpp"
-#include "job/collective_form.hpp"
+#include "job/step/collective_form.hpp"
 
 namespace troupe::actors {
 

@@ -12,7 +12,7 @@
 #include "actors/hands/late_updater.hpp"
 #include "actors/hands/weight_uploads.hpp"
 #include "actors/memory/rank_memory.hpp"
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 #include "job/tensor/tensor.hpp"
 
 namespace troupe::actors {

@@ -13,7 +13,7 @@
 #include "actors/memory/rank_memory.hpp"
 #include "formats/source/scatter_read.hpp"
 #include "formats/source/tensor_source.hpp"
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 #include "job/tensor/tensor.hpp"
 
 namespace troupe::actors {

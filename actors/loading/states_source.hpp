@@ -5,7 +5,7 @@
 
 #include "actors/memory/whole_states.hpp"
 #include "formats/source/tensor_source.hpp"
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 
 namespace troupe::actors {
 

@@ -9,7 +9,7 @@
 #include "actors/run/compression_state.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 
 namespace troupe::actors {
 

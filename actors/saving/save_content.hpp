@@ -11,7 +11,7 @@
 #include "checkpoint/native/manifest.hpp"
 #include "core/error.hpp"
 #include "core/tp_slices.hpp"
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 #include "job/tensor/tensor.hpp"
 #include "plan/rank_plan.hpp"
 

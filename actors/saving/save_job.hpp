@@ -18,7 +18,7 @@
 #include "actors/saving/save_part.hpp"
 #include "actors/saving/save_request.hpp"
 #include "checkpoint/commit/commit.hpp"
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 #include "job/tensor/tensor.hpp"
 #include "plan/rank_plan.hpp"
 

@@ -13,7 +13,7 @@
 #include "actors/sim/scheduler.hpp"
 #include "core/text.hpp"
 #include "fabric/modelled.hpp"
-#include "job/step_rules.hpp"
+#include "job/step/step_rules.hpp"
 #include "plan/layout/communicators.hpp"
 
 namespace troupe::actors {

@@ -11,7 +11,7 @@
 #include "formats/names/wrapper_names.hpp"
 #include "job/blueprint.hpp"
 #include "job/model/folder_model.hpp"
-#include "job/step_options.hpp"
+#include "job/step/step_options.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
 #include "plan/schedule/named.hpp"

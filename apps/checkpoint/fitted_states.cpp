@@ -12,7 +12,7 @@
 #include "formats/safetensors/header.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/zeros.hpp"
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "job/step_plans.hpp"
+#include "job/step/step_plans.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -10,7 +10,7 @@
 #include "apps/base/exit_code.hpp"
 #include "core/text.hpp"
 #include "job/model/configured_model.hpp"
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 
 namespace troupe::apps {
 namespace {

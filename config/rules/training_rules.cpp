@@ -326,7 +326,7 @@ class training : key_rules {
 
   /// Numbers that other code repeats: the rate to which WarmupDecayLR rises by default, OneCycle's second beta
   /// (kernels::one_cycle_beta2), and the largest first beta that a job may reach (most_beta1 in
-  /// job/optimizer_groups.cpp).
+  /// job/step/optimizer_groups.cpp).
   static constexpr double warmup_decay_rate = 1e-3;
   static constexpr double one_cycle_second_beta = 0.99, most_first_beta = 0.999;
 

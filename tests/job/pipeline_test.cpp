@@ -1,7 +1,7 @@
 // Tests the stages and the schedule of a pipeline that result from a configuration: plans of all kinds of steps are
 // checked, and impossible combinations are refused with the name of their key.
 #include "job/pipeline.hpp"
-#include "job/step_options.hpp"
+#include "job/step/step_options.hpp"
 
 #include <fmt/format.h>
 

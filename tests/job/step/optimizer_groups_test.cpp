@@ -1,6 +1,6 @@
 // Tests learning rates and betas of parameter groups and of Muon's two parts, under every schedule that sets rates
 // itself.
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "job/optimizer_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 
 #include <algorithm>
 #include <array>

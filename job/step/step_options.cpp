@@ -1,4 +1,4 @@
-#include "job/step_options.hpp"
+#include "job/step/step_options.hpp"
 
 #include <algorithm>
 

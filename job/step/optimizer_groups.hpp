@@ -6,7 +6,7 @@
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "job/step_rules.hpp"
+#include "job/step/step_rules.hpp"
 #include "kernels/optimizer/optimizer.hpp"
 #include "kernels/optimizer/schedule.hpp"
 #include "plan/options.hpp"

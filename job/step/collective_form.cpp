@@ -1,4 +1,4 @@
-#include "job/collective_form.hpp"
+#include "job/step/collective_form.hpp"
 
 #include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"

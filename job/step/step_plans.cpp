@@ -1,4 +1,4 @@
-#include "job/step_plans.hpp"
+#include "job/step/step_plans.hpp"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
-#include "formats/deepspeed/writer.hpp"
+#include "formats/deepspeed/write/writer.hpp"
 
 namespace troupe::apps {
 

@@ -8,7 +8,7 @@
 
 #include "checkpoint/convert/weights_export.hpp"
 #include "core/tensor_view.hpp"
-#include "formats/deepspeed/state.hpp"
+#include "formats/deepspeed/write/state.hpp"
 #include "formats/torch/distributed_metadata.hpp"
 #include "formats/torch/pickle_writer.hpp"
 #include "formats/weights/torch_file.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "formats/deepspeed/writer.hpp"
+#include "formats/deepspeed/write/writer.hpp"
 #include "formats/source/tensor_source.hpp"
 #include "storage/files/progress.hpp"
 

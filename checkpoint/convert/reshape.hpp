@@ -1,6 +1,6 @@
 // Writes any checkpoint as a folder in the form of Megatron and DeepSpeed, for larger or smaller tensor-parallel,
 // pipeline and data-parallel degrees. Owns the files of the folder and the order in which they are written;
-// reshape_plan.hpp decides which rank has which tensors, formats/deepspeed/writer.hpp writes one rank's files. Only one
+// reshape_plan.hpp decides which rank has which tensors, deepspeed/write/writer.hpp writes one rank's files. Only one
 // block is in memory at a time.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "formats/deepspeed/degrees.hpp"
-#include "formats/deepspeed/writer.hpp"
+#include "formats/deepspeed/write/writer.hpp"
 #include "formats/megatron/rules.hpp"
 #include "formats/source/tensor_source.hpp"
 

@@ -1,5 +1,5 @@
 // Writes the files of one model-parallel rank after the other in a folder that is being reshaped. Owns the layer files
-// and the files of models without an optimizer; formats/deepspeed/writer.hpp writes all others.
+// and the files of models without an optimizer; formats/deepspeed/write/writer.hpp writes all others.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 #include "checkpoint/convert/reshape_plan.hpp"
 #include "core/error.hpp"
-#include "formats/deepspeed/writer.hpp"
+#include "formats/deepspeed/write/writer.hpp"
 
 namespace troupe::checkpoint {
 

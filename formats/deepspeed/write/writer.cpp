@@ -1,10 +1,10 @@
 // Plans every file, then writes one after the other.
-#include "formats/deepspeed/writer.hpp"
+#include "formats/deepspeed/write/writer.hpp"
 
 #include <fmt/format.h>
 
-#include "formats/deepspeed/layout.hpp"
-#include "formats/deepspeed/state.hpp"
+#include "formats/deepspeed/write/layout.hpp"
+#include "formats/deepspeed/write/state.hpp"
 #include "storage/files/folder_writing.hpp"
 
 namespace troupe::formats {

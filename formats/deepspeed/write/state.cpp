@@ -1,4 +1,4 @@
-#include "formats/deepspeed/state.hpp"
+#include "formats/deepspeed/write/state.hpp"
 
 #include <fmt/format.h>
 

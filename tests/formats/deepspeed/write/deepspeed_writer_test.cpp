@@ -1,15 +1,15 @@
 // Tests folders written for DeepSpeed: the arithmetic of its partitions is compared with DeepSpeed's own numbers, and
 // folders of any stage and degree are read back. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself resume from
 // such folders.
-#include "formats/deepspeed/writer.hpp"
+#include "formats/deepspeed/write/writer.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <set>
 
-#include "formats/deepspeed/layout.hpp"
 #include "formats/deepspeed/source.hpp"
+#include "formats/deepspeed/write/layout.hpp"
 #include "formats/deepspeed/zero.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/file_size_limit.hpp"

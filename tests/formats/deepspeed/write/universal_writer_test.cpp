@@ -1,6 +1,6 @@
 // Tests DeepSpeed's universal layout as Troupe writes it, file by file. tests/peer/deepspeed_resumes_ours.py lets
 // DeepSpeed itself load it at every stage.
-#include "formats/deepspeed/universal_writer.hpp"
+#include "formats/deepspeed/write/universal_writer.hpp"
 
 #include "formats/deepspeed/universal_source.hpp"
 #include "formats/torch/archive.hpp"

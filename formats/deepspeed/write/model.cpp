@@ -1,4 +1,4 @@
-#include "formats/deepspeed/model.hpp"
+#include "formats/deepspeed/write/model.hpp"
 
 #include <fmt/format.h>
 

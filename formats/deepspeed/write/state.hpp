@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/deepspeed/model.hpp"
+#include "formats/deepspeed/write/model.hpp"
 #include "formats/weights/torch_file.hpp"
 
 namespace troupe::formats {

@@ -1,12 +1,12 @@
 // Writes one small file for each state of a parameter, then the files that all parameters share.
-#include "formats/deepspeed/universal_writer.hpp"
+#include "formats/deepspeed/write/universal_writer.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "core/tensor_view.hpp"
-#include "formats/deepspeed/state.hpp"
+#include "formats/deepspeed/write/state.hpp"
 #include "formats/names/name_pattern.hpp"
 #include "formats/safetensors/header.hpp"
 #include "storage/files/folder_writing.hpp"

@@ -1,4 +1,4 @@
-#include "formats/deepspeed/layout.hpp"
+#include "formats/deepspeed/write/layout.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "core/tensor_view.hpp"
-#include "formats/deepspeed/layout.hpp"
-#include "formats/deepspeed/state.hpp"
+#include "formats/deepspeed/write/layout.hpp"
+#include "formats/deepspeed/write/state.hpp"
 #include "formats/source/element_cast.hpp"
 
 namespace troupe::formats {

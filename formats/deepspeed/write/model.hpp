@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/deepspeed/writer.hpp"
+#include "formats/deepspeed/write/writer.hpp"
 
 namespace troupe::formats {
 

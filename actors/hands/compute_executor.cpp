@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "actors/aten_threads.hpp"
-#include "actors/hands/bound_parameters.hpp"
 #include "actors/hands/flight.hpp"
 #include "actors/hands/micro_losses.hpp"
 #include "actors/hands/number_uploads.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
-#include "actors/hands/unit_compressor.hpp"
 #include "actors/hands/unit_roles.hpp"
+#include "actors/hands/weights/bound_parameters.hpp"
+#include "actors/hands/weights/unit_compressor.hpp"
 #include "actors/memory/ledger.hpp"
 #include "models/families/language_model.hpp"
 #include "models/segment/torch_values.hpp"

@@ -74,7 +74,7 @@ faults = [
      "s.context->plan().options().mesh.samples_at(s.setup.rank)", "s.setup.rank", "parity", "pipeline"),
     ("weight parts write no gradients", "actors/hands/compute_executor.cpp",
      "    run->backward_weight(*this);", "    if (!training()) run->backward_weight(*this);", "parity", "pipeline"),
-    ("a micro-batch overwrites the gradients of the one before", "actors/hands/bound_parameters.cpp",
+    ("a micro-batch overwrites the gradients of the one before", "actors/hands/weights/bound_parameters.cpp",
      "accumulate = run.gradients_written[place];", "accumulate = q > place;", "parity", "torch_loop"),
     ("a reduction does not wait for the last weight part", "plan/write/gradients.cpp",
      "  d_.depend(x, writer);\n", "", "plan", "stages"),

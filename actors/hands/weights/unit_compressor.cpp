@@ -1,4 +1,4 @@
-#include "actors/hands/unit_compressor.hpp"
+#include "actors/hands/weights/unit_compressor.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/hands/bound_parameters.hpp"
-#include "actors/hands/weight_grids.hpp"
+#include "actors/hands/weights/bound_parameters.hpp"
+#include "actors/hands/weights/weight_grids.hpp"
 #include "actors/memory/pruning_masks.hpp"
 #include "core/model_table.hpp"
 #include "job/compression/compression.hpp"

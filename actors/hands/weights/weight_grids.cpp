@@ -1,4 +1,4 @@
-#include "actors/hands/weight_grids.hpp"
+#include "actors/hands/weights/weight_grids.hpp"
 
 #include <cstring>
 

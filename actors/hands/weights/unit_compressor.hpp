@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "actors/hands/bound_parameters.hpp"
-#include "actors/hands/learned_masks.hpp"
-#include "actors/hands/weight_grids.hpp"
+#include "actors/hands/weights/bound_parameters.hpp"
+#include "actors/hands/weights/learned_masks.hpp"
+#include "actors/hands/weights/weight_grids.hpp"
 #include "actors/memory/pruning_masks.hpp"
 #include "actors/step_context.hpp"
 #include "job/compression/compression.hpp"

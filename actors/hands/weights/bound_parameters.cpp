@@ -1,4 +1,4 @@
-#include "actors/hands/bound_parameters.hpp"
+#include "actors/hands/weights/bound_parameters.hpp"
 
 #include <utility>
 

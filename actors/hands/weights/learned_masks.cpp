@@ -1,4 +1,4 @@
-#include "actors/hands/learned_masks.hpp"
+#include "actors/hands/weights/learned_masks.hpp"
 
 #include <ATen/ops/empty.h>
 

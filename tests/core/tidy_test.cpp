@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
       {{"cuda"}, {"device/cuda/", "kernels/cuda/"}},
       {{"ATen/cuda/", "c10/cuda/"}, {"models/cuda/"}},
       {{"zlib.h"}, {"data/"}},
-      {{"lz4", "snappy"}, {"data/formats/block_codec."}},
+      {{"lz4", "snappy"}, {"data/formats/columns/block_codec."}},
       {{"pcre2.h"}, {"data/tokenizers/text/word_cutter."}},
       {{"utf8proc.h"}, {"data/tokenizers/text/characters."}},
       {{"sentencepiece_processor.h"}, {"data/tokenizers/opening/sentencepiece."}},

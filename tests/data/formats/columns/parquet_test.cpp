@@ -1,10 +1,10 @@
 // Tests text columns in Parquet files: the rows that `datasets` reads, and invalid files.
 #include "data/formats/row_files.hpp"
 
-#include "data/formats/parquet_footer.hpp"
+#include "data/formats/columns/parquet_footer.hpp"
 #include "tests/check_ok.hpp"
+#include "tests/data/formats/columns/made_parquet.hpp"
 #include "tests/data/formats/foreign.hpp"
-#include "tests/data/formats/made_parquet.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(parquet)

@@ -1,5 +1,5 @@
 // Reads the content of an expanded Parquet page: numbers in runs and packed bits, and plain texts. Leaves headers of
-// pages to data/formats/parquet.cpp and delta encodings to data/formats/delta.hpp.
+// pages to data/formats/columns/parquet.cpp and delta encodings to data/formats/columns/delta.hpp.
 #pragma once
 
 #include <algorithm>

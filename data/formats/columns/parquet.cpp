@@ -11,10 +11,10 @@
 #include <optional>
 #include <vector>
 
-#include "data/formats/delta.hpp"
-#include "data/formats/parquet_footer.hpp"
-#include "data/formats/parquet_values.hpp"
-#include "data/formats/thrift_reader.hpp"
+#include "data/formats/columns/delta.hpp"
+#include "data/formats/columns/parquet_footer.hpp"
+#include "data/formats/columns/parquet_values.hpp"
+#include "data/formats/columns/thrift_reader.hpp"
 
 namespace troupe::data {
 namespace {

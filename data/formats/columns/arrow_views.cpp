@@ -1,4 +1,4 @@
-#include "data/formats/arrow_views.hpp"
+#include "data/formats/columns/arrow_views.hpp"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "data/formats/arrow_views.hpp"
+#include "data/formats/columns/arrow_views.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/data/formats/foreign.hpp"
 #include "tests/scratch_folder.hpp"

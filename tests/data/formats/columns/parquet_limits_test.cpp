@@ -1,8 +1,8 @@
 // Tests small Parquet files that expand to many rows or bytes: their reader can be stopped at any time, and its memory
 // is limited.
 #include "data/formats/row_files.hpp"
+#include "tests/data/formats/columns/made_parquet.hpp"
 #include "tests/data/formats/foreign.hpp"
-#include "tests/data/formats/made_parquet.hpp"
 #include "tests/scratch_folder.hpp"
 
 BOOST_AUTO_TEST_SUITE(parquet_limits)

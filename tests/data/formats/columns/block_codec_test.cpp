@@ -1,6 +1,6 @@
 // Tests blocks and frames that the codecs' own libraries packed, and delta encodings made by hand: invalid ones are
 // refused by name, and a stated length without that many bytes costs no memory.
-#include "data/formats/block_codec.hpp"
+#include "data/formats/columns/block_codec.hpp"
 
 #include <fmt/format.h>
 #include <lz4.h>
@@ -10,7 +10,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "data/formats/delta.hpp"
+#include "data/formats/columns/delta.hpp"
 
 BOOST_AUTO_TEST_SUITE(block_codec)
 

@@ -1,5 +1,5 @@
 // Finds the pages of one column of text by a Parquet file's footer. Owns the footer's form; leaves pages to
-// data/formats/parquet.cpp.
+// data/formats/columns/parquet.cpp.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/source_file.hpp"
-#include "data/formats/block_codec.hpp"
+#include "data/formats/columns/block_codec.hpp"
 
 namespace troupe::data {
 

@@ -1,4 +1,4 @@
-#include "data/formats/arrow_batch.hpp"
+#include "data/formats/columns/arrow_batch.hpp"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "data/formats/column_buffer.hpp"
+#include "data/formats/columns/column_buffer.hpp"
 
 namespace troupe::data {
 

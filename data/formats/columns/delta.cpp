@@ -1,4 +1,4 @@
-#include "data/formats/delta.hpp"
+#include "data/formats/columns/delta.hpp"
 
 #include <algorithm>
 

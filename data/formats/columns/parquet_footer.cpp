@@ -1,5 +1,5 @@
 // Reads a Parquet footer once, and keeps only the parts of its schema and row groups that concern the requested column.
-#include "data/formats/parquet_footer.hpp"
+#include "data/formats/columns/parquet_footer.hpp"
 
 #include <fmt/format.h>
 
@@ -8,13 +8,13 @@
 #include <cstring>
 #include <optional>
 
-#include "data/formats/thrift_reader.hpp"
+#include "data/formats/columns/thrift_reader.hpp"
 
 namespace troupe::data {
 namespace {
 
 constexpr uint64_t magic_bytes = 4;
-constexpr uint64_t tail_bytes = 8;  // the last bytes of the file: the footer's length, then the magic number
+constexpr uint64_t end_bytes = 8;  // the last bytes of the file: the footer's length, then the magic number
 constexpr int64_t type_byte_array = 6;
 constexpr size_t names_shown = 8, name_shown_bytes = 64;
 constexpr size_t max_name_bytes = 65536;
@@ -170,22 +170,22 @@ core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("'{}' is not a complete Parquet file: {}", file.name(), why));
   };
-  if (file.size() < magic_bytes + tail_bytes) return wrong(fmt::format("{} bytes", file.size()));
-  std::array<std::byte, tail_bytes> tail{};
-  TROUPE_TRY(file.read(file.size() - tail_bytes, tail));
+  if (file.size() < magic_bytes + end_bytes) return wrong(fmt::format("{} bytes", file.size()));
+  std::array<std::byte, end_bytes> tail{};
+  TROUPE_TRY(file.read(file.size() - end_bytes, tail));
   const std::string_view ends(reinterpret_cast<const char*>(tail.data()) + 4, magic_bytes);
   if (ends == "PARE")
     return fail(error_kind::bad_input, fmt::format("'{}' is encrypted, which is not read", file.name()));
   if (ends != "PAR1") return wrong("wanted it to end with PAR1");
   uint32_t length = 0;
   std::memcpy(&length, tail.data(), sizeof length);
-  if (length > file.size() - magic_bytes - tail_bytes)
+  if (length > file.size() - magic_bytes - end_bytes)
     return wrong(fmt::format("a footer of {} bytes in a file of {}", length, file.size()));
   if (length > max_parquet_footer_bytes)
     return fail(error_kind::limit, fmt::format("'{}' has a footer of {} bytes, at most {} are read", file.name(),
                                                length, max_parquet_footer_bytes));
   std::vector<std::byte> out(length);
-  TROUPE_TRY(file.read(file.size() - tail_bytes - length, out));
+  TROUPE_TRY(file.read(file.size() - end_bytes - length, out));
   return out;
 }
 
@@ -193,7 +193,7 @@ core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
 
 core::result<parquet_column> read_parquet_footer(const core::source_file& file, const std::string& key) {
   TROUPE_ASSIGN(const auto footer, footer_of(file));
-  const uint64_t pages_end = file.size() - tail_bytes - footer.size();
+  const uint64_t pages_end = file.size() - end_bytes - footer.size();
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("'{}': {}", file.name(), why));
   };

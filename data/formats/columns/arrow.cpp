@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "data/formats/arrow_batch.hpp"
-#include "data/formats/arrow_views.hpp"
+#include "data/formats/columns/arrow_batch.hpp"
+#include "data/formats/columns/arrow_views.hpp"
 
 namespace troupe::data {
 namespace {

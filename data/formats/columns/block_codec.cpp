@@ -1,6 +1,6 @@
 // Expands every codec with its own library: gzip, zstd and LZ4 frames as streams, Snappy and LZ4 blocks at once, after
 // a check that the packed bytes can hold the stated length. A wrong length therefore costs no memory.
-#include "data/formats/block_codec.hpp"
+#include "data/formats/columns/block_codec.hpp"
 
 #include <fmt/format.h>
 #include <lz4.h>

@@ -13,7 +13,7 @@
 
 #include "core/error.hpp"
 #include "core/source_file.hpp"
-#include "data/formats/block_codec.hpp"
+#include "data/formats/columns/block_codec.hpp"
 
 namespace troupe::data {
 

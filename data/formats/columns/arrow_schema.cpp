@@ -1,5 +1,5 @@
 // Finds a column in an Arrow schema: counts the buffers of the fields before it, which their types determine.
-#include "data/formats/arrow_schema.hpp"
+#include "data/formats/columns/arrow_schema.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Finds one column of text in the schema of an Arrow stream: where its buffers are in a batch. Owns the traversal of
-// fields; leaves batches to data/formats/arrow.cpp.
+// fields; leaves batches to data/formats/columns/arrow.cpp.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "data/formats/flat_reader.hpp"
+#include "data/formats/columns/flat_reader.hpp"
 
 namespace troupe::data {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/source_file.hpp"
-#include "data/formats/arrow_schema.hpp"
-#include "data/formats/column_buffer.hpp"
+#include "data/formats/columns/arrow_schema.hpp"
+#include "data/formats/columns/column_buffer.hpp"
 
 namespace troupe::data {
 

@@ -32,7 +32,7 @@
 #include "apps/machine/io_command.hpp"
 #include "apps/plan/plan_command.hpp"
 #include "apps/plan/schedule_command.hpp"
-#include "apps/run/ask_command.hpp"
+#include "apps/run/asking/ask_command.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "apps/run/train_options.hpp"
 

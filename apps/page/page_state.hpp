@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "actors/session/session.hpp"
-#include "apps/base/checkpoints.hpp"
+#include "apps/base/training/checkpoints.hpp"
 #include "telemetry/report/thinned_series.hpp"
 
 namespace troupe::apps {

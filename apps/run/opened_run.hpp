@@ -10,10 +10,10 @@
 
 #include "actors/calibrate.hpp"
 #include "actors/session/session.hpp"
-#include "apps/base/checkpoints.hpp"
 #include "apps/base/interrupts.hpp"
-#include "apps/base/measured_peak.hpp"
-#include "apps/base/progress.hpp"
+#include "apps/base/training/checkpoints.hpp"
+#include "apps/base/training/measured_peak.hpp"
+#include "apps/base/training/progress.hpp"
 #include "apps/page/page_state.hpp"
 #include "apps/run/degree_schedule.hpp"
 #include "apps/run/run_state.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "actors/session/session.hpp"
-#include "apps/run/ask_socket.hpp"
+#include "apps/run/asking/ask_socket.hpp"
 #include "apps/run/run_state.hpp"
 #include "cluster/process.hpp"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "actors/session/session.hpp"
-#include "apps/base/checkpoint_start.hpp"
-#include "apps/base/progress.hpp"
+#include "apps/base/training/checkpoint_start.hpp"
+#include "apps/base/training/progress.hpp"
 #include "apps/run/train.hpp"
 
 namespace troupe::apps {

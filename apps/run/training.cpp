@@ -14,17 +14,17 @@
 #include <string>
 #include <utility>
 
-#include "apps/base/checkpoints.hpp"
 #include "apps/base/descriptors.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/last_catch.hpp"
 #include "apps/base/load_keys.hpp"
-#include "apps/base/progress.hpp"
+#include "apps/base/training/checkpoints.hpp"
+#include "apps/base/training/progress.hpp"
 #include "apps/checkpoint/companions.hpp"
 #include "apps/page/page.hpp"
 #include "apps/page/page_access.hpp"
 #include "apps/page/page_state.hpp"
-#include "apps/run/ask_socket.hpp"
+#include "apps/run/asking/ask_socket.hpp"
 #include "apps/run/changed_keys.hpp"
 #include "apps/run/export_target.hpp"
 #include "apps/run/opened_run.hpp"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "apps/run/ask_socket.hpp"
+#include "apps/run/asking/ask_socket.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/base/checkpoints.hpp"
+#include "apps/base/training/checkpoints.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "checkpoint/native/manifest_file.hpp"
 #include "tests/check_ok.hpp"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "apps/base/checkpoint_start.hpp"
 #include "apps/base/load_keys.hpp"
+#include "apps/base/training/checkpoint_start.hpp"
 #include "config/explain.hpp"
 #include "config/keys/key_table.hpp"
 #include "tests/apps/topology.hpp"

@@ -1,6 +1,6 @@
 // Tests the measured peak with which model-FLOPs utilisation is compared. The test supplies the measurements, so the
 // result does not depend on a clock.
-#include "apps/base/measured_peak.hpp"
+#include "apps/base/training/measured_peak.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

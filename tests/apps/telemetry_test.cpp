@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "apps/base/progress.hpp"
+#include "apps/base/training/progress.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 

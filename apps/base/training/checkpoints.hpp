@@ -7,7 +7,7 @@
 #include <string>
 
 #include "actors/session/session.hpp"
-#include "apps/base/checkpoint_start.hpp"
+#include "apps/base/training/checkpoint_start.hpp"
 #include "config/sections/job_config.hpp"
 
 namespace troupe::apps {

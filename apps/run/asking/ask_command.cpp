@@ -1,4 +1,4 @@
-#include "apps/run/ask_command.hpp"
+#include "apps/run/asking/ask_command.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "apps/base/common_options.hpp"
 #include "apps/base/exit_code.hpp"
-#include "apps/run/ask_socket.hpp"
+#include "apps/run/asking/ask_socket.hpp"
 #include "core/json_text.hpp"
 #include "core/text.hpp"
 

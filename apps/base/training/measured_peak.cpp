@@ -1,4 +1,4 @@
-#include "apps/base/measured_peak.hpp"
+#include "apps/base/training/measured_peak.hpp"
 
 #include <algorithm>
 

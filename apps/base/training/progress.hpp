@@ -6,7 +6,7 @@
 #include <string>
 
 #include "actors/session/session.hpp"
-#include "apps/base/checkpoints.hpp"
+#include "apps/base/training/checkpoints.hpp"
 
 namespace troupe::apps {
 

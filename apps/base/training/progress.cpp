@@ -1,4 +1,4 @@
-#include "apps/base/progress.hpp"
+#include "apps/base/training/progress.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "apps/base/terminal.hpp"
-#include "apps/base/work_table.hpp"
+#include "apps/base/training/work_table.hpp"
 #include "core/text.hpp"
 #include "telemetry/text.hpp"
 

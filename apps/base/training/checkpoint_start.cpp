@@ -1,4 +1,4 @@
-#include "apps/base/checkpoint_start.hpp"
+#include "apps/base/training/checkpoint_start.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

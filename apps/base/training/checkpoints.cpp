@@ -1,4 +1,4 @@
-#include "apps/base/checkpoints.hpp"
+#include "apps/base/training/checkpoints.hpp"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "apps/base/progress.hpp"
+#include "apps/base/training/progress.hpp"
 
 namespace troupe::apps {
 

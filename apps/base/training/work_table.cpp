@@ -1,4 +1,4 @@
-#include "apps/base/work_table.hpp"
+#include "apps/base/training/work_table.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "apps/run/ask_socket.hpp"
+#include "apps/run/asking/ask_socket.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,15 +1,42 @@
 // Passes warnings and log lines of a run, which any thread may put, to the host (the program that embeds Troupe) by
-// calling its hooks on its own thread.
+// calling its hooks on its own thread. Owns the box of lines between the threads.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "actors/run/hooks.hpp"
-#include "actors/run/line_box.hpp"
 
 namespace troupe::actors {
+
+class line_box {  ///< lines of text that any thread puts in and the host program's thread takes out; any number of
+                  ///< threads may use it
+ public:
+  /// Keeps at most `limit` lines; further lines are counted and reported as `what`, e.g. "warnings".
+  line_box(size_t limit, std::string_view what) : limit_(limit), what_(what) {}
+
+  void put(const std::string& line);
+  /// Puts each line of `text` as a line of its own.
+  void put_lines(const std::string& text);
+  /// Removes and returns the oldest line; after the last line, returns one more with the number of lines that were
+  /// dropped.
+  std::optional<std::string> take();
+
+ private:
+  const size_t limit_;
+  const std::string what_;
+  std::mutex mutex_;
+  std::deque<std::string> lines_;
+  uint64_t lost_ = 0;
+};
 
 /// Largest number of log lines that wait for the next call of the session; further ones are counted and dropped.
 inline constexpr size_t log_lines_max = 4096;

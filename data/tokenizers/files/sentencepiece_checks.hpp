@@ -1,5 +1,5 @@
-// Checks a SentencePiece `.model` file, a protocol buffer, before the library reads it, and reads its vocabulary. Form,
-// rules and vocabulary have a source each.
+// Checks a SentencePiece `.model` file, a protocol buffer, before the library reads it, and reads its vocabulary. Form
+// and vocabulary have a source each; rules are checked by text/sentencepiece_rules.hpp.
 #pragma once
 
 #include <cstddef>

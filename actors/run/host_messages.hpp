@@ -17,8 +17,8 @@
 
 namespace troupe::actors {
 
-class line_box {  ///< lines of text that any thread puts in and the host program's thread takes out; any number of
-                  ///< threads may use it
+/// Lines of text that any thread puts in and the host program's thread takes out; any number of threads may use it.
+class line_box {
  public:
   /// Keeps at most `limit` lines; further lines are counted and reported as `what`, e.g. "warnings".
   line_box(size_t limit, std::string_view what) : limit_(limit), what_(what) {}

@@ -1,5 +1,5 @@
 // Names the ways in which byte-level tokenizers prepare texts, as GGUF files name them (`tokenizer.ggml.pre`). Owns the
-// table of a name's rules in the form of tokenizer.json, for both directions: a name becomes rules, rules get a name.
+// table of names and their rules in the form of tokenizer.json, and converts in both directions.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 
 namespace troupe::data {
 
-/// Returns the regular expression of words that has the name of a row of the table: `llama-bpe`, `qwen2`, `gpt-4o`,
-/// `tekken` ...; empty for any other name.
+/// Returns the regular expression that cuts words under a name of the table: `llama-bpe`, `qwen2`, `gpt-4o`, `tekken`
+/// ...; empty for any other name.
 std::string_view named_expression(std::string_view name);
 
 /// Returns the pre_tokenizer that makes words of the matches of `expression` and writes their bytes as characters.

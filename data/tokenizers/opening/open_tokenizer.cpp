@@ -58,7 +58,7 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline(const fs::path& path) {
   return made;
 }
 
-/// Opens the tokenizer in `file`, which stands for a folder (made_files.hpp).
+/// Opens the tokenizer that `file` contains as a whole (made_files.hpp).
 core::result<std::unique_ptr<tokenizer>> open_made(const fs::path& file) {
   const kept_files kept;
   TROUPE_ASSIGN(const auto vocabulary, made_vocabulary_in(file));
@@ -86,7 +86,7 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path) {
           fmt::format("'{}' holds no supported tokenizer: wanted vocab.json with merges.txt, tokenizer.json or a "
                       "SentencePiece tokenizer.model in it{}",
                       path.string(), others_in(path)));
-    // A tokenizer.json alone states how texts are prepared; the other two files may have its words and merges.
+    // Only tokenizer.json states how texts are prepared; its words and merges may be in the other two files.
     TROUPE_ASSIGN(const auto keys, read_json_if_there(path / "tokenizer.json"));
     TROUPE_ASSIGN(const bool needs_steps, needs_pipeline(path / "tokenizer.json", keys));
     if (!needs_steps) return open_byte_pair(path / "vocab.json", path / "merges.txt");

@@ -55,7 +55,7 @@ class added_word_list {
                           .takes_left = json_flag_of(from, "lstrip", false),
                           .takes_right = json_flag_of(from, "rstrip", false),
                           .is_single = json_flag_of(from, "single_word", false)}));
-    // If two files describe a word, transformers takes this mark from the one that is read last.
+    // If several files describe a word, transformers uses the mark `normalized` of the file that is read last.
     words_.at(static_cast<uint32_t>(id)).is_normalized = json_flag_of(from, "normalized", true);
     return {};
   }

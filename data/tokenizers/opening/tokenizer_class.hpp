@@ -28,13 +28,13 @@ core::result<void> check_piece_class(const std::filesystem::path& folder, bool a
 /// numbers `number_of` returns.
 core::result<void> check_piece_numbers(const std::filesystem::path& folder, const token_finder& number_of);
 
-/// Returns the rules of a folder with vocab.json and merges.txt and without tokenizer.json, by its class: the
-/// `tokenizer_class` of tokenizer_config.json or config.json, else the class of config.json's `model_type`; GPT-2's if
-/// none of them is there. Refused: a class or a model type whose rules are not known.
+/// Returns the rules of a folder with vocab.json and merges.txt but without tokenizer.json, by its tokenizer class: the
+/// `tokenizer_class` of tokenizer_config.json or config.json, else the class for config.json's `model_type`, else
+/// GPT-2's. Refused: a class or a model type whose rules are not known.
 core::result<text_rules> text_rules_by_class(const std::filesystem::path& folder);
 
-/// Returns the rules of a folder with vocab.json and merges.txt: those of its tokenizer.json, which alone states them,
-/// or by its class if it has no such file.
+/// Returns the rules of a folder with vocab.json and merges.txt: the rules in its tokenizer.json or, without that file,
+/// those of its tokenizer class.
 core::result<text_rules> text_rules_in(const std::filesystem::path& folder);
 
 }  // namespace troupe::data

@@ -128,7 +128,7 @@ void mark_end_of_text(vocabulary& out) {
 core::result<vocabulary> read_words(const fs::path& folder) {
   vocabulary out;
   TROUPE_ASSIGN(out.rules, text_rules_in(folder));
-  // Opens the tokenizer only for its checks: of its rules, and that its merges are complete.
+  // Opens the tokenizer only for its checks of the rules and of the completeness of the merges.
   TROUPE_TRY(open_tokenizer(folder / words_file));
   TROUPE_ASSIGN(const auto words, read_json_object(folder / words_file));
   TROUPE_TRY(add_words(folder / words_file, words, out));

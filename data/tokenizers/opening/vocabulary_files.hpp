@@ -26,8 +26,8 @@ core::result<void> check_words_beside(const std::filesystem::path& folder);
 bool has_vocabulary(const std::filesystem::path& folder);
 
 /// Returns llama.cpp's name of the rules of the byte-level tokenizer at `place`, a folder or a file as for
-/// open_tokenizer(): those of its tokenizer.json, or without that file those of the class in tokenizer_config.json.
-/// Errors are those of name_of_rules().
+/// open_tokenizer(). The rules are those of tokenizer.json or, without that file, those of the class in
+/// tokenizer_config.json. Errors are those of name_of_rules().
 core::result<std::string> rules_name_at(const std::filesystem::path& place);
 
 }  // namespace troupe::data

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::string_view a_flag = "true or false", a_text = "a text", a_count = "a number from 0";
 
-/// Returns what a key of tokenizer.json's steps and models has to be; empty for the keys that their readers examine.
+/// Returns the type that the value of a key of a step or model must have, for error messages; empty for keys that their
+/// readers check.
 std::string_view wanted_of_step(std::string_view key) {
   for (const std::string_view flag :
        {"add_prefix_space", "use_regex", "trim_offsets", "invert", "individual_digits", "split", "strip_left",

@@ -17,18 +17,19 @@ namespace troupe::data {
 /// A way to cut a text into words.
 enum class word_pattern : uint8_t {
   gpt2,
-  smollm,  ///< GPT-2's, and each digit is a word
-  llama3,  ///< words take one sign before them, up to three digits are a word, line breaks end a word
-  qwen2,   ///< Llama 3's, and each digit is a word
+  smollm,  ///< GPT-2's pattern, with each digit a word of its own
+  llama3,  ///< a word takes one sign before it; up to three digits are a word; line breaks end a word
+  qwen2,   ///< Llama 3's pattern, with each digit a word of its own
   gpt4o,   ///< Llama 3's with marks, contractions and changes from small to capital letters inside words
-  tekken,  ///< GPT-4o's without contractions, and each digit is a word
+  tekken,  ///< GPT-4o's pattern without contractions, with each digit a word of its own
 };
 
 struct text_rules {
   word_pattern words = word_pattern::gpt2;
   /// True: characters are composed first (Unicode's normalisation form C).
   bool composes = false;
-  /// True: a word that the vocabulary has is one token, whatever the merges make of it (`ignore_merges`).
+  /// True: a word that the vocabulary contains becomes one token, even if the merges do not produce it
+  /// (`ignore_merges`).
   bool takes_whole_words = false;
 
   bool operator==(const text_rules&) const = default;
@@ -43,9 +44,9 @@ std::string_view written_expression_of(word_pattern pattern);
 /// Returns the regular expression of the pattern, for PCRE2.
 std::string expression_of(word_pattern pattern);
 
-/// Returns the rules of the families that cut words by the pattern. GGUF files name the pattern alone.
+/// Returns the rules of the model families that cut words by the pattern, for GGUF files, which name only the pattern.
 text_rules usual_rules(word_pattern pattern);
-/// Returns those rules that are not the usual ones of their pattern, as a text for digests; empty if all are.
+/// Returns the rules that differ from the usual ones of their pattern, as a text for digests; empty if none differs.
 std::string unusual_rules(const text_rules& rules);
 
 /// Returns the kind of tokenizers with these rules for tokenizer_description: "gpt2", or the pattern's name for other
@@ -56,13 +57,13 @@ std::string kind_of(const text_rules& rules);
 /// is not known, with both shown.
 core::result<text_rules> text_rules_of(const std::filesystem::path& path, const nlohmann::json& pipeline);
 
-/// True if the character at the start of `text`, which is valid UTF-8, is neither composed with characters before it
-/// nor sorted among them, whatever they are: what lies on its two sides is composed separately. False for marks, and
-/// for vowels and finals of Hangul.
+/// True if Unicode never composes the character at the start of `text` with a character before it, and never moves it
+/// before one: the text before it and the text from it on are composed separately. `text` is valid UTF-8. False for
+/// marks, and for vowels and finals of Hangul.
 bool stands_apart(std::string_view text);
 
-/// True if the character that begins with the byte may be composed with the one before it. False for all characters
-/// below U+0300, which are composed themselves.
+/// True if a character whose first byte is `first` may be composed with the character before it. False for all
+/// characters below U+0300.
 constexpr bool may_be_composed(char first) {
   constexpr unsigned char first_byte_of_marks = 0xCC;
   return static_cast<unsigned char>(first) >= first_byte_of_marks;

@@ -37,6 +37,9 @@ class masking {
   /// Returns how many of the `inputs` of sample `sample` apply() chooses.
   [[nodiscard]] uint64_t count(data_part part, uint64_t sample, std::span<const int64_t> inputs) const;
 
+  /// Returns the options that decide the choice; `special` is ascending, without repetitions, and has the mask token.
+  [[nodiscard]] const masking_options& options() const { return options_; }
+
  private:
   explicit masking(masking_options options);
   [[nodiscard]] bool is_special(int64_t token) const;

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "core/math.hpp"
 #include "core/text.hpp"
+#include "data/masking.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -37,6 +39,33 @@ uint64_t cut_of(uint64_t tokens, double validation_fraction) {
   return tokens - static_cast<uint64_t>(std::floor(static_cast<double>(tokens) * validation_fraction));
 }
 
+formats::masking_record masking_record_of(const data::masking_options& o) {
+  return {.probability = o.probability,
+          .mask = o.mask,
+          .random = o.random,
+          .mask_token = o.mask_token,
+          .vocabulary = o.vocabulary,
+          .special = storage::digest_of(std::as_bytes(std::span(o.special)))};
+}
+
+/// Returns a few words for each difference between two choices of the tokens that an encoder has to find.
+std::vector<std::string> differences_of(const formats::masking_record& was, const formats::masking_record& now) {
+  std::vector<std::string> out;
+  const auto check = [&out](const char* key, auto before, auto after) {
+    if (before != after) out.push_back(fmt::format("data.masking.{} is {}, was {}", key, after, before));
+  };
+  check("probability", was.probability, now.probability);
+  check("mask", was.mask, now.mask);
+  check("random", was.random, now.random);
+  check("mask_token_id", was.mask_token, now.mask_token);
+  if (was.vocabulary != now.vocabulary)
+    out.push_back(fmt::format("data.masking draws from {} tokens, drew from {}", now.vocabulary, was.vocabulary));
+  // the mask token is one of the special tokens
+  if (was.special != now.special && was.mask_token == now.mask_token)
+    out.push_back("data.masking spares other special tokens than before");
+  return out;
+}
+
 std::string shown_end(std::optional<uint32_t> token) {
   return token ? fmt::format("token {}", *token) : std::string("no token");
 }
@@ -55,6 +84,8 @@ core::result<formats::data_record> record_of(const data::corpus& corpus, const s
     out.sources.push_back({i < names.size() ? names[i] : "", corpus.shares()[i], stream.size(), digest});
     if (stream.maker()) out.end_of_text.emplace(stream.maker()->tokenizer.end_of_text);
   }
+  out.document_mask = corpus.document_mask();
+  if (corpus.masking() != nullptr) out.masking = masking_record_of(corpus.masking()->options());
   return out;
 }
 
@@ -86,11 +117,17 @@ data_change compare(const formats::data_record& was, const formats::data_record&
   if (was.end_of_text && now.end_of_text && *was.end_of_text != *now.end_of_text)
     differs(
         fmt::format("documents end with {}, ended with {}", shown_end(*now.end_of_text), shown_end(*was.end_of_text)));
+  out.has_other_order = !out.differences.empty();
+  if (was.document_mask && now.document_mask && *was.document_mask != *now.document_mask)
+    differs(fmt::format("data.document_mask is {}, was {}", *now.document_mask, *was.document_mask));
+  if (was.masking && now.masking)
+    for (auto& words : differences_of(*was.masking, *now.masking)) differs(std::move(words));
   return out;
 }
 
 std::string sentence_of(const data_change& change, uint64_t sample) {
-  std::string out = fmt::format("continues at sample {} of the present data, in their new order", sample);
+  std::string out = fmt::format("continues at sample {} of the present data", sample);
+  out += change.has_other_order ? ", in their new order" : ", in the same order";
   if (change.validates_trained > 0)
     out += fmt::format("; {} tokens of the validation part may have been trained on", change.validates_trained);
   return out;

@@ -1,6 +1,7 @@
 // Compares the data of a run with the data that a checkpoint was trained on, to which the sample number in the
 // checkpoint refers. Owns the compared properties: the tokens, the token that ends documents, the window length, the
-// validation part, and how sources are mixed. Paths, times and file formats are not compared.
+// validation part, how sources are mixed, whether attention stays within documents, and the choice of masked tokens.
+// Paths, times and file formats are not compared.
 #pragma once
 
 #include <string>
@@ -25,6 +26,7 @@ core::result<formats::data_record> record_of(const data::corpus& corpus, const s
 
 struct data_change {
   std::vector<std::string> differences;  ///< a few words for each difference; empty: the data are equal
+  bool has_other_order = false;          ///< true: a sample number refers to other tokens than before
   /// Number of tokens of the present validation part that the run may have been trained on, because the text has grown
   /// or the fraction has changed.
   uint64_t validates_trained = 0;

@@ -31,9 +31,19 @@ values values_of(const std::string& yaml) {
 }
 
 bool decides_training(std::string_view key) {
-  constexpr std::string_view keys[] = {
-      "model.", "optimizer.", "scheduler.",  "parameter_groups",      "gradient_clipping",
-      "fp16.",  "bf16.",      "data_types.", "compression_training.", "distillation."};
+  constexpr std::string_view keys[] = {"model.",
+                                       "optimizer.",
+                                       "scheduler.",
+                                       "parameter_groups",
+                                       "gradient_clipping",
+                                       "fp16.",
+                                       "bf16.",
+                                       "data_types.",
+                                       "data.document_mask",
+                                       "data.masking.",
+                                       "data.sequence_length",
+                                       "compression_training.",
+                                       "distillation."};
   return std::ranges::any_of(keys, [&](std::string_view k) { return key.starts_with(k); });
 }
 

@@ -62,6 +62,12 @@ std::string data_of(const run_state& r) {
   }
   out += "]";
   if (const auto& end = r.data->end_of_text) out += fmt::format(",\"end_of_text\":{}", or_null(*end));
+  if (r.data->document_mask) out += fmt::format(",\"document_mask\":{}", *r.data->document_mask);
+  if (const auto& m = r.data->masking)
+    out += fmt::format(
+        R"(,"masking":{{"probability":{},"mask":{},"random":{},"mask_token":{},"vocabulary":{},"special":"{}"}})",
+        json(m->probability).dump(), json(m->mask).dump(), json(m->random).dump(), m->mask_token, m->vocabulary,
+        storage::to_hex(m->special));
   return out + "}";
 }
 

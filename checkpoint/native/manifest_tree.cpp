@@ -209,7 +209,19 @@ class taker {
       auto& token = out.end_of_text.emplace();
       if (!end->is_null() && !number(&*end, token.emplace(), at)) return false;
     }
+    if (const auto documents = v.find("document_mask"); documents != v.end()) {
+      if (!documents->is_boolean()) return miss(at, "true or false") != nullptr;
+      out.document_mask = documents->get<bool>();
+    }
+    if (const auto masking = v.find("masking"); masking != v.end()) return masking_of(*masking, out.masking.emplace());
     return true;
+  }
+
+  bool masking_of(const json& v, formats::masking_record& out) {
+    const char* at = "the masking of its data";
+    return number(member(v, "probability", at), out.probability, at) && number(member(v, "mask", at), out.mask, at) &&
+           number(member(v, "random", at), out.random, at) && number(member(v, "mask_token", at), out.mask_token, at) &&
+           number(member(v, "vocabulary", at), out.vocabulary, at) && digest(member(v, "special", at), out.special, at);
   }
 
   bool left_out(const json& v, core::left_out_steps& out) {

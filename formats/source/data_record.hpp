@@ -22,6 +22,16 @@ struct data_source_record {
   bool operator==(const data_source_record&) const = default;
 };
 
+/// How a run chooses the tokens that an encoder has to find, apart from the seed.
+struct masking_record {
+  double probability = 0;       ///< probability with which a token is chosen
+  double mask = 0, random = 0;  ///< shares of the chosen tokens that the mask token, and that a random token, replaces
+  uint32_t mask_token = 0;
+  uint64_t vocabulary = 0;     ///< number of tokens from which random ones are drawn
+  storage::digest128 special;  ///< digest of the tokens that are never chosen, ascending, as 32-bit numbers
+  bool operator==(const masking_record&) const = default;
+};
+
 /// The training data of a run; the run's data position counts samples of these data.
 struct data_record {
   uint64_t sequence_length = 0;    ///< number of input tokens of one sample
@@ -31,6 +41,8 @@ struct data_record {
   /// Token that follows each document. The inner optional is empty if documents end without a token, the outer one if
   /// this is unknown.
   std::optional<std::optional<uint32_t>> end_of_text{};
+  std::optional<bool> document_mask{};      ///< true: attention stays within documents; none: unknown
+  std::optional<masking_record> masking{};  ///< none: the model finds the next token, or this is unknown
   bool operator==(const data_record&) const = default;
 };
 

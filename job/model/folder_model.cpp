@@ -70,6 +70,8 @@ core::result<std::string> described_by(const formats::tensor_source& from) {
   return std::string();
 }
 
+std::string shown_token(std::optional<uint32_t> token) { return token ? fmt::to_string(*token) : "none"; }
+
 const char* shown_activation(models::activation a) {
   switch (a) {
     case models::activation::gelu_tanh:
@@ -88,8 +90,10 @@ const char* shown_activation(models::activation a) {
 /// difference.
 class model_comparison {
  public:
-  model_comparison(const model_spec& theirs, const model_spec& ours, std::span<const std::string> ignored)
-      : theirs_(theirs), ours_(ours), ignored_(ignored) {}
+  /// `compares_padding`: the checkpoint's description names the token without a gradient, or says that there is none.
+  model_comparison(const model_spec& theirs, const model_spec& ours, std::span<const std::string> ignored,
+                   bool compares_padding)
+      : theirs_(theirs), ours_(ours), ignored_(ignored), compares_padding_(compares_padding) {}
 
   /// Returns "n_head is 12 there and 16 in this run's model", or an empty string if nothing differs.
   std::string run() {
@@ -102,6 +106,8 @@ class model_comparison {
              static_cast<double>(ours_.attention_in(b).window));
       number(keys.rotated_layers, theirs_.rotation_in(b) != models::rotation::none,
              ours_.rotation_in(b) != models::rotation::none);
+      number(keys.local_rotary_base.name.empty() ? "" : "layer_types",
+             theirs_.rotation_in(b) == models::rotation::local, ours_.rotation_in(b) == models::rotation::local);
     }
     const auto their_scores = theirs_.attention_in(0), our_scores = ours_.attention_in(0);
     number(keys.attention_scale.name, their_scores.scale, our_scores.scale);
@@ -120,6 +126,8 @@ class model_comparison {
         text("rope_parameters", text_of(theirs_.local_rope), text_of(ours_.local_rope));
     }
     number(keys.parallel_residual.name, theirs_.parallel_residual, ours_.parallel_residual);
+    if (compares_padding_)
+      text(keys.padding.name, shown_token(theirs_.padding_token), shown_token(ours_.padding_token));
     number(keys.norm_epsilon.name, theirs_.norm_epsilon, ours_.norm_epsilon);
     text(keys.activation, shown_activation(theirs_.act), shown_activation(ours_.act));
     text(tie_key, theirs_.tied ? "true" : "false", ours_.tied ? "true" : "false");
@@ -146,6 +154,7 @@ class model_comparison {
 
   const model_spec &theirs_, &ours_;
   std::span<const std::string> ignored_;
+  bool compares_padding_;
   std::string key_, found_;
 };
 
@@ -236,7 +245,8 @@ core::result<void> check_described_model(formats::tensor_source& from, const mod
   if (theirs.family != model.family && (architecture.empty() || theirs.family->gguf.architecture != architecture))
     return other_model(from, "model_type is of another family than this run's model", "model_type");
   TROUPE_TRY(tied_here());
-  model_comparison compared(theirs, model, ignored);
+  // A GGUF file has the padding token of its vocabulary alone, which need not be the model's.
+  model_comparison compared(theirs, model, ignored, /*compares_padding=*/!from.format.starts_with("GGUF"));
   const auto difference = compared.run();
   return difference.empty() ? core::result<void>() : other_model(from, difference, compared.key());
 }

@@ -457,6 +457,7 @@ BOOST_AUTO_TEST_CASE(a_source_that_describes_another_model_is_refused_by_key) {
   f.check_refused(resumed("rope_theta", 5e5), other + "rope_theta is 5e+05 there and 10000 in this run's model", 1);
   f.check_refused(resumed("rms_norm_eps", 1e-3), other + "rms_norm_eps is 0.001 there and", 1);
   f.check_refused(resumed("hidden_act", "gelu"), other + "hidden_act is gelu there and silu in", 1);
+  f.check_refused(resumed("pad_token_id", 3), other + "pad_token_id is 3 there and none in this run's model", 1);
   f.check_refused(resumed("num_attention_heads", 2), other, 1);
   f.check_refused(resumed("rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}),
                   other + "rope_scaling is linear, factor 2 there and default in this run's model", 1);

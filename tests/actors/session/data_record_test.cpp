@@ -161,6 +161,44 @@ BOOST_AUTO_TEST_CASE(another_end_of_text_is_refused_where_both_are_known) {
   BOOST_TEST(actors::session::open({.config = run.config({}, "text: text.bin"), .resume = folder}).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(attention_across_documents_is_compared_and_the_order_of_samples_stays) {
+  const saved_run run;
+  const auto said = run.resumed({"data.document_mask=true"});
+  BOOST_TEST(has_words(said,
+                       "data.document_mask is true, was false; checkpoint.load.changed_data: true (--changed-data) "
+                       "continues at sample 6 of the present data, in the same order"),
+             said);
+  BOOST_TEST(has_words(run.resumed({"data.document_mask=true"}, corpus_alone, true),
+                       "data.document_mask is true, was false: the run continues at sample 6 of the data"));
+}
+
+BOOST_AUTO_TEST_CASE(another_choice_of_masked_tokens_is_refused) {
+  const small_job job(
+      "model: {model_type: bert, num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 24, "
+      "max_position_embeddings: 24, vocab_size: 96, hidden_dropout_prob: 0, attention_probs_dropout_prob: 0}\n");
+  const settings masks{"data.masking.mask_token_id=3", "data.masking.probability=0.3"};
+  const auto root = job.folder() / "saved";
+  {
+    const auto s = job.open(masks);
+    step_of(*s);
+    BOOST_TEST_REQUIRE(s->save({.root = root}).has_value());
+  }
+  const auto resumed = [&](const settings& set, bool changed_data = false) {
+    return actors::session::open(
+        {.config = job.config(masks + set), .resume = root, .load = {.changed_data = changed_data}});
+  };
+  check_ok(resumed({}));
+  const std::string then =
+      "; checkpoint.load.changed_data: true (--changed-data) continues at sample 2 of the present "
+      "data, in the same order";
+  check_failed(resumed({"data.masking.probability=0.2"}), "data.masking.probability is 0.2, was 0.3" + then);
+  check_failed(resumed({"data.masking.mask=0.7"}), "data.masking.mask is 0.7, was 0.8" + then);
+  check_failed(resumed({"data.masking.random=0.2"}), "data.masking.random is 0.2, was 0.1" + then);
+  check_failed(resumed({"data.masking.mask_token_id=4"}), "data.masking.mask_token_id is 4, was 3" + then);
+  check_failed(resumed({"model.eos_token_id=5"}), "data.masking spares other special tokens than before" + then);
+  check_ok(resumed({"data.masking.probability=0.2"}, true));
+}
+
 BOOST_AUTO_TEST_CASE(weights_alone_and_checkpoints_without_a_record_are_taken) {
   const saved_run run;
   auto options = actors::session_options{.config = run.config({"data.sequence_length=8"}, corpus_alone),

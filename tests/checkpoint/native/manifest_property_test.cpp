@@ -132,6 +132,14 @@ run_state random_run(dice& d) {
       auto& end = data.end_of_text.emplace();
       if (d.one_in(2)) end = static_cast<uint32_t>(d.any());
     }
+    if (d.one_in(2)) data.document_mask = d.one_in(2);
+    if (d.one_in(2))
+      data.masking = masking_record{.probability = static_cast<double>(d.below(1000)) / 1000,
+                                    .mask = 0.8,
+                                    .random = 0.1,
+                                    .mask_token = static_cast<uint32_t>(d.any()),
+                                    .vocabulary = d.any(),
+                                    .special = {d.any(), d.any()}};
   }
   for (uint64_t n = d.below(4), i = 0; i < n; ++i) r.recent_losses.push_back(static_cast<double>(d.any()) / 3);
   if (d.one_in(2)) r.client_state = fmt::format("{{\"a\": [{}, -1.5e-3, \"x\\n\"] }}", d.any());

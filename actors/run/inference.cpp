@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -164,7 +165,8 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
     rank_reports& ranks = *did.ranks;
     for (uint32_t m = 0; m < (request.compute_loss ? micros : 0); ++m) {
       TROUPE_ASSIGN(const weighted_loss of, loss_of(ranks.front(), m, done + m, weight_of));
-      out.losses.push_back(of.weight > 0 ? of.sum / of.weight : 0);  // a text of special tokens has no targets
+      // windows of special tokens alone have no targets, so there is no mean
+      out.losses.push_back(of.weight > 0 ? of.sum / of.weight : std::numeric_limits<double>::quiet_NaN());
       out.loss += of.sum;
       ranks_with_windows += of.weight;
     }
@@ -176,7 +178,14 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
     hand_over(ranks, done - micros, micros, request, share);
   }
   if (!request.compute_loss) return out;
-  if (ranks_with_windows > 0) out.loss /= ranks_with_windows;
+  if (ranks_with_windows == 0)
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format("evaluation: wanted a token that the model has to find, got none in {} batch{} of the "
+                    "validation part: raise data.masking.probability, or evaluate more windows "
+                    "(evaluation.batches, data.validation_fraction)",
+                    n, n == 1 ? "" : "es"));
+  out.loss /= ranks_with_windows;
   run.recorder.record_loss(out.loss);
   prove_saves(run, out.loss);
   if (run.host.hooks.on_evaluation) run.host.hooks.on_evaluation(run.progress.steps, out.loss);
@@ -224,6 +233,10 @@ core::result<double> next_loss(training_run& run) {
     auto next =
         data::make_rows(*run.data.corpus(), shape.samples_before(run.progress.steps), shape.rows, shape.skipped);
     if (next.failure) return core::fail(*next.failure);
+    if (next.loss_factor == 0)
+      return core::fail(core::error_kind::bad_input,
+                        "next_loss: wanted a token that the model has to find in the next micro-batch, got none: raise "
+                        "data.masking.probability or train_micro_batch_size_per_gpu");
     next.document_start.clear();  // the other processes receive only the tokens
     next.by_column = {};
     const run_wish wish{.given = std::make_shared<const data::batch>(std::move(next)), .micros = 1};

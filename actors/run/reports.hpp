@@ -179,9 +179,11 @@ struct evaluation_request {
   std::function<bool()> go_on{};
 };
 
-struct evaluation_report {     ///< the mean loss of an evaluation, and what it was computed from
-  double loss = 0;             ///< mean loss over all evaluated tokens, in nats; 0 without tokens
-  std::vector<double> losses;  ///< [global micro-batch]: mean loss over its tokens; empty if not requested
+struct evaluation_report {  ///< the mean loss of an evaluation, and what it was computed from
+  double loss = 0;          ///< mean loss over all evaluated tokens, in nats
+  /// [global micro-batch]: mean loss over its tokens, NaN if the model has to find none of them; empty if not
+  /// requested.
+  std::vector<double> losses;
   /// True: `go_on` has ended the evaluation early; the evaluation then has no mean loss and is not recorded.
   bool ended_early = false;
 };

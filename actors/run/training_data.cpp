@@ -38,6 +38,20 @@ core::result<void> check_text_keys(const std::vector<config::data_source>& sourc
   return is_used || without_use == nullptr ? core::result<void>{} : idle("data.text_key", without_use->text.string());
 }
 
+/// Refuses a validation part in which an encoder has no token to find, whose loss would be the mean of nothing.
+core::result<void> check_validation_part(const data::corpus& corpus) {
+  const uint64_t windows = corpus.validation_windows();
+  if (corpus.masking() == nullptr || windows == 0) return {};
+  for (uint64_t w = 0; w < windows; ++w) {
+    TROUPE_ASSIGN(const uint64_t targets, corpus.validation_targets(w, 1));
+    if (targets > 0) return {};
+  }
+  return core::fail(core::error_kind::bad_input,
+                    fmt::format("data.validation_fraction: wanted a token that the model has to find in the validation "
+                                "part, got none in its {} window{}: raise it or data.masking.probability",
+                                windows, windows == 1 ? "" : "s"));
+}
+
 }  // namespace
 
 core::result<std::shared_ptr<const data::masking>> training_data::make_masking() const {
@@ -165,6 +179,7 @@ core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const
                                                .document_mask = c.data.document_mask,
                                                .masking = std::move(masking),
                                                .refused_input = refuses_padding ? spec_.padding_token : std::nullopt}));
+  TROUPE_TRY(check_validation_part(corpus));
   corpus_ = std::make_shared<const data::corpus>(std::move(corpus));
   if (c.checkpoint.is_on()) (void)record();  // reads the texts now, while their files exist
   return {};

@@ -85,7 +85,8 @@ class session {  ///< one training run, from its opening to its end
   core::result<void> compile(std::vector<scheduled_passes> schedule);
 
   /// Returns the mean loss over the validation part, in nats per token, of at most `batches` global micro-batches (0:
-  /// all). Every window counts once: the last global micro-batch may have fewer windows, and some ranks none.
+  /// all). Every window counts once: the last global micro-batch may have fewer windows, and some ranks none. Errors:
+  /// bad_input if the model has to find no token of these windows (data.masking), so that there is no mean.
   core::result<double> evaluate(uint64_t batches = 0);
   /// Evaluates as `request` says, and also returns the loss of each micro-batch and, on request, the model's outputs.
   /// The numbers do not depend on how the model is cut into pipeline stages; several micro-batches of a pipeline are

@@ -172,4 +172,28 @@ BOOST_AUTO_TEST_CASE(an_encoder_is_evaluated_with_the_same_masks_each_time) {
   BOOST_TEST(std::abs(losses[2] / losses[0] - 1) <= 1e-12);
 }
 
+// The validation part, the last 1,024 of 4,096 tokens, begins with 528 special tokens, which are never chosen.
+BOOST_AUTO_TEST_CASE(an_evaluation_without_a_chosen_token_has_no_loss) {
+  const std::string text = made_up_text(3000) + std::string(600, '\x05') + made_up_text(496);
+  const small_job job(model_of("bert", ", eos_token_id: 5"), text);
+  const settings rows{"data.masking.mask_token_id=3", "data.validation_fraction=0.25",
+                      "train_micro_batch_size_per_gpu=2"};
+  auto s = job.open(rows);
+  check_failed(s->evaluate(1),
+               "evaluation: wanted a token that the model has to find, got none in 1 batch of the validation part: "
+               "raise data.masking.probability");
+  const auto all = check_ok(s->evaluate(actors::evaluation_request{}));
+  BOOST_TEST(std::isfinite(all->loss));
+  BOOST_TEST(all->loss > 0);
+  BOOST_TEST(std::isnan(all->losses.front()));
+  BOOST_TEST(std::isfinite(all->losses.back()));
+  const settings never = rows + settings{"data.masking.probability=1e-12"};
+  check_failed(
+      job.try_open(never),
+      "data.validation_fraction: wanted a token that the model has to find in the validation part, got none in "
+      "its 63 windows");
+  auto rare = job.open(never + settings{"data.validation_fraction=0"});
+  check_failed(rare->next_loss(), "next_loss: wanted a token that the model has to find in the next micro-batch");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

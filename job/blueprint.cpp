@@ -170,7 +170,28 @@ core::result<config::degree_choice> degrees_by_prediction(const config::job_conf
   return chosen_degrees(list, c);
 }
 
+// Sets the members of `b` that follow from its configuration and the folders that it names, without a plan.
+core::result<void> describe(blueprint& b, const host_tables& own, bool with_copies_of_tied) {
+  const auto& c = *b.config;
+  TROUPE_TRY(make_model_tables(b, own, with_copies_of_tied));
+  std::optional<uint64_t> tokens;
+  if (own.whole == nullptr) tokens = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
+  TROUPE_ASSIGN(auto compression, choose_compression(c, *b.table, b.tensor, tokens));
+  b.compression = std::make_shared<const chosen_compression>(std::move(compression));
+  TROUPE_ASSIGN(auto optimizer, make_optimizer_groups(c, *b.tensor.whole));
+  b.optimizer = std::make_shared<const optimizer_groups>(std::move(optimizer));
+  return {};
+}
+
+bool copies_tied(const plan::plan_options& trains) { return trains.gradients.tied == plan::tied_gradients::per_use; }
+
 }  // namespace
+
+core::result<void> check_described(std::shared_ptr<const config::job_config> config) {
+  blueprint b;
+  b.config = std::move(config);
+  return describe(b, {}, copies_tied(options_from(*b.config, plan::mode::train)));
+}
 
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const host_tables& own,
                                        const plan::cost_model* costs, const blueprint_watch& watch) {
@@ -182,14 +203,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   }
   const auto& c = *b.config;
   auto trains = options_from(c, plan::mode::train);
-  const bool copies = trains.gradients.tied == plan::tied_gradients::per_use;
-  TROUPE_TRY(make_model_tables(b, own, copies));
-  std::optional<uint64_t> tokens;
-  if (own.whole == nullptr) tokens = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
-  TROUPE_ASSIGN(auto compression, choose_compression(c, *b.table, b.tensor, tokens));
-  b.compression = std::make_shared<const chosen_compression>(std::move(compression));
-  TROUPE_ASSIGN(auto optimizer, make_optimizer_groups(c, *b.tensor.whole));
-  b.optimizer = std::make_shared<const optimizer_groups>(std::move(optimizer));
+  TROUPE_TRY(describe(b, own, copies_tied(trains)));
   set_scaling(b);
   trains.updates.rules = updates_of(*b.optimizer, *b.tensor.whole);
   trains.saving = {.on = c.checkpoint.is_on(),

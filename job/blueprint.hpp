@@ -78,6 +78,11 @@ struct blueprint_watch {
 /// Returns the cost model with default rates for the configuration's device and parameter type.
 plan::cost_model usual_costs(const config::job_config& config);
 
+/// Checks what the configuration and the folders of its model and its teacher decide before anything is planned: the
+/// model on its device, its split over ranks, the teacher, compressed modules, groups of parameters. Errors: those that
+/// make_blueprint has for the same reasons, each with its key. Requires that no degree is open.
+core::result<void> check_described(std::shared_ptr<const config::job_config> config);
+
 /// Reads the model, writes and proves the plans. Refuses a configuration that does not fit, and names the key. Open
 /// degrees are chosen first, without running anything (degrees.hpp). `own`: the tables of a host's own model, which
 /// replace the configuration's model; a sample is then one token.

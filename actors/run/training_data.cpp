@@ -10,6 +10,7 @@
 #include "actors/modules/host_run.hpp"
 #include "data/masking.hpp"
 #include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "job/model/masked_tokens.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -56,21 +57,18 @@ core::result<void> check_validation_part(const data::corpus& corpus) {
 
 core::result<std::shared_ptr<const data::masking>> training_data::make_masking() const {
   const auto& wanted = config_->data.masking;
-  const std::string family(spec_.family->model_type);
-  if (!spec_.family->is_encoder) {
-    if (!wanted.given) return std::shared_ptr<const data::masking>();
-    return core::fail(core::error_kind::bad_input,
-                      fmt::format("data.masking: wanted an encoder, which finds masked tokens, got a {} model, which "
-                                  "finds the next token; remove the section",
-                                  family));
-  }
+  const auto refused = [](const std::string& key, const std::string& text) {
+    return core::fail(core::error_kind::bad_input, fmt::format("{}: {}", key, text));
+  };
+  if (const auto problem = job::masking_problem(*config_, spec_)) return refused(problem->key, problem->text);
+  if (!spec_.family->is_encoder) return std::shared_ptr<const data::masking>();
   data::masking_options made{.probability = wanted.probability,
                              .mask = wanted.mask,
                              .random = wanted.random,
                              .vocabulary = vocabulary_,
                              .special = spec_.special_tokens,
                              .seed = config_->seed};
-  std::optional<uint32_t> token = spec_.mask_token;
+  std::optional<uint64_t> token = spec_.mask_token;
   if (!config_->data.tokenizer_path.empty()) {
     const auto& marked = tokenizer_->marked();
     made.special.insert(made.special.end(), marked.special.begin(), marked.special.end());
@@ -78,15 +76,10 @@ core::result<std::shared_ptr<const data::masking>> training_data::make_masking()
     made.vocabulary = std::min(vocabulary_, tokenizer_->vocab_size());
   }
   if (tokenizer_ != nullptr && tokenizer_->end_of_text()) made.special.push_back(*tokenizer_->end_of_text());
-  if (wanted.mask_token_id) token = static_cast<uint32_t>(*wanted.mask_token_id);
-  if (!token)
-    return core::fail(core::error_kind::bad_input,
-                      fmt::format("data.masking.mask_token_id: wanted the token that replaces masked ones of a {} "
-                                  "model, because neither data.tokenizer nor config.json (mask_token_id) has it, got "
-                                  "nothing",
-                                  family));
-  made.mask_token = *token;
-  made.vocabulary = std::max<uint64_t>(made.vocabulary, std::min<uint64_t>(vocabulary_, uint64_t{*token} + 1));
+  if (wanted.mask_token_id) token = wanted.mask_token_id;
+  if (const auto problem = job::mask_token_problem(token, spec_)) return refused(job::mask_token_key, *problem);
+  made.mask_token = static_cast<uint32_t>(*token);
+  made.vocabulary = std::max(made.vocabulary, std::min(vocabulary_, *token + 1));
   auto out = data::masking::make(std::move(made));
   if (!out) return core::fail(out.error().in("data.masking"));
   return std::make_shared<const data::masking>(std::move(*out));

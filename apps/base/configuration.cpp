@@ -95,7 +95,7 @@ std::optional<config::loaded> load_configuration(const common_arguments& a, std:
 }
 
 int check_configuration(const common_arguments& a, output_form form) {
-  const auto loaded = load(a, std::nullopt, intent::look, config::reading::either);
+  const auto loaded = load(a, std::nullopt, intent::check, config::reading::either);
   const auto& found = loaded ? loaded->warnings : loaded.error();
   if (form == output_form::json)
     std::printf("%s", config::as_json(found).c_str());

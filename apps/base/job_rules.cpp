@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "checkpoint/commit/commit.hpp"
@@ -11,6 +14,7 @@
 #include "formats/names/wrapper_names.hpp"
 #include "job/blueprint.hpp"
 #include "job/model/folder_model.hpp"
+#include "job/model/masked_tokens.hpp"
 #include "job/step/step_options.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/batch_need.hpp"
@@ -84,45 +88,45 @@ void add_shadowed_groups(const config::job_config& job, const models::model_spec
          true});
 }
 
-/// Returns what is wrong with the mask token, which replaces the tokens that an encoder has to find; also if there is
-/// none. The mask token of a tokenizer is not checked here, because the run reads it.
-std::optional<std::string> mask_token_problem(const config::job_config& job, const models::model_spec& spec) {
-  const auto& wanted = job.data.masking.mask_token_id;
-  const auto name = spec.family->model_type;
-  if (!wanted && !spec.mask_token && job.data.tokenizer_path.empty())
-    return fmt::format("wanted the token that replaces masked ones of a {} model, because neither data.tokenizer nor "
-                       "config.json (mask_token_id) has it, got nothing",
-                       name);
-  if (wanted && *wanted >= spec.vocabulary)
-    return fmt::format("wanted a token of the model, from 0 to {}, got {}", spec.vocabulary - 1, *wanted);
-  if (wanted && spec.first_position > 0 && wanted == spec.padding_token)
-    return fmt::format("wanted another token than the padding token {}, to which a {} model gives no position, got {}",
-                       *spec.padding_token, name, *wanted);
-  return std::nullopt;
-}
-
 /// Adds what is wrong with the keys of masked tokens and of samples, which depend on whether the model is an encoder.
 void add_objective_problems(const config::job_config& job, const models::model_spec& spec, intent why,
                             std::vector<key_problem>& out) {
-  const auto& masking = job.data.masking;
-  const auto name = spec.family->model_type;
-  if (!spec.family->is_encoder) {
-    if (masking.given)
-      out.push_back({"data.masking", fmt::format("wanted an encoder, which finds masked tokens, got a {} model, which "
-                                                 "finds the next token; remove the section",
-                                                 name)});
-    return;
-  }
-  if (masking.mask + masking.random > 1)
-    out.push_back({"data.masking.random", fmt::format("wanted at most 1 together with data.masking.mask {}, got {}",
-                                                      masking.mask, masking.random)});
-  if (why != intent::plan)
-    if (auto problem = mask_token_problem(job, spec))
-      out.push_back({"data.masking.mask_token_id", std::move(*problem)});
+  if (auto found = job::masking_problem(job, spec)) out.push_back({std::move(found->key), std::move(found->text)});
+  if (!spec.family->is_encoder) return;
+  const auto& given = job.data.masking.mask_token_id;
+  std::optional<uint64_t> token = spec.mask_token;
+  if (given) token = given;
+  // a tokenizer's mask token is not checked: the run reads it
+  if (why != intent::plan && (given || job.data.tokenizer_path.empty()))
+    if (auto problem = job::mask_token_problem(token, spec)) out.push_back({job::mask_token_key, std::move(*problem)});
   if (job.sample.tokens > 0)
     out.push_back({"sample.tokens", fmt::format("wanted 0, because a {} model finds masked tokens and generates no "
                                                 "text, got {}",
-                                                name, job.sample.tokens)});
+                                                spec.family->model_type, job.sample.tokens)});
+}
+
+/// True if `text` has the form of a key's dotted name.
+bool is_key(std::string_view text) {
+  const auto is_of_key = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+           c == '[' || c == ']';
+  };
+  return !text.empty() && std::ranges::all_of(text, is_of_key);
+}
+
+/// Divides a refusal of job/, "key: text" or "file:line: key: text", into the key and the text; one without a key
+/// concerns the model.
+key_problem problem_of(const core::error& why) {
+  const std::string_view all = why.text;
+  size_t begin = 0;
+  for (int parts = 0; parts < 2; ++parts) {
+    const size_t end = all.find(": ", begin);
+    if (end == all.npos) break;
+    const auto part = all.substr(begin, end - begin);
+    if (is_key(part)) return {std::string(part), std::string(all.substr(end + 2))};
+    begin = end + 2;
+  }
+  return {"model", why.text};
 }
 
 }  // namespace
@@ -168,9 +172,16 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
   if (!memory) return out;
   auto refusal =
       plan::refusal_of(one_row, batches, memory->bytes, memory->where + (now ? "'s free memory" : "'s memory"));
-  if (!refusal.key.empty())
+  if (!refusal.key.empty()) {
     out.push_back({std::move(refusal.key), std::move(refusal.text),
                    !now && plan::need_of(one_row, batches).total() < double(no_machine_has_bytes)});
+    return out;
+  }
+  // Degrees that are open have no values before a run chooses them.
+  const bool is_sound = std::ranges::all_of(out, &key_problem::is_warning);
+  if (why != intent::check || !is_sound || !job.open_degrees.empty()) return out;
+  if (const auto ok = job::check_described(std::make_shared<const config::job_config>(job)); !ok)
+    out.push_back(problem_of(ok.error()));
   return out;
 }
 

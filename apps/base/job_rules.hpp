@@ -12,9 +12,10 @@ namespace troupe::apps {
 enum class intent : uint8_t {
   run,  ///< the job runs here and now: batches and states beyond the free memory are refused
   /// The job is only checked: batches beyond this machine's memory cause a warning, or an error if no machine can hold
-  /// them
+  /// them.
   look,
-  plan,  ///< the job is planned for any machine: the plan shows the memory that it needs
+  check,  ///< as `look`, and refuses what a run would refuse before it plans anything
+  plan,   ///< the job is planned for any machine: the plan shows the memory that it needs
 };
 
 /// Returns all problems of a job's model, and of its batches on this machine.

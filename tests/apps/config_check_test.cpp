@@ -61,4 +61,45 @@ BOOST_AUTO_TEST_CASE(a_mask_token_that_an_encoder_cannot_use_is_refused_and_so_i
   check_exit(0, roberta.troupe(with("255")));
 }
 
+BOOST_AUTO_TEST_CASE(a_file_that_a_run_refuses_before_it_plans_is_refused_in_the_same_words) {
+  const std::string keys =
+      "num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 24, "
+      "max_position_embeddings: 32, vocab_size: 256";
+  const std::string gpt2 = "model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256";
+  const command_folder bert(replaced(smallest, gpt2, "model_type: bert, " + keys)), usual;
+  for (const command_folder* at : {&bert, &usual})
+    at->folder.write("teacher/config.json",
+                     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 4, "vocab_size": 128})");
+  struct refusal {
+    const command_folder& at;
+    std::vector<std::string> set;
+    std::string words;
+  };
+  const std::string mask = "data.masking.mask_token_id=255", none = "sample.tokens=0",
+                    learns = "distillation.enabled=true";
+  const refusal all[] = {
+      {bert,
+       {mask, none, "parallel.context=2"},
+       "parallel.context: wanted 1 for a bert model, whose tokens attend to those after them, got 2"},
+      {bert,
+       {mask, none, learns, "model.teacher=teacher"},
+       "distillation.enabled: cannot be combined with a bert model yet; set it to false"},
+      {usual, {"parallel.tensor=5"}, "parallel.tensor: "},
+      {usual, {"parallel.sequence=5"}, "parallel.sequence: "},
+      {usual, {learns, "model.teacher=nowhere"}, "model.teacher: "},
+      {usual, {learns, "model.teacher=teacher"}, "model.teacher: wanted the model's vocabulary of 256 tokens, got 128"},
+      {usual, {"parameter_groups=[{match: nothing_has_this_name, lr: 0.1}]"}, "parameter_groups[0].match: "}};
+  for (const auto& each : all) {
+    std::vector<std::string> check{"config", "check", "job.yaml"}, train{"train", "job.yaml"};
+    for (auto* const command : {&check, &train})
+      for (const auto& one : each.set) command->insert(command->end(), {"--set", one});
+    const auto checked = check_exit(2, each.at.troupe(check)), trained = check_exit(2, each.at.troupe(train));
+    BOOST_TEST(has(checked.err, each.words), checked.err);
+    const auto begin = trained.err.find(each.words);
+    BOOST_REQUIRE_MESSAGE(begin != std::string::npos, trained.err);
+    const auto sentence = trained.err.substr(begin, trained.err.find('\n', begin) - begin);
+    BOOST_TEST(has(checked.err, sentence), checked.err << " | wanted: " << sentence);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

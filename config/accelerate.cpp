@@ -166,7 +166,7 @@ class accelerate_file {
     } else if (key_in("", e.name) != nullptr) {
       made_.entries.push_back(e);
     } else if (std::ranges::find(launcher_keys, e.name) == std::end(launcher_keys)) {
-      report_.warn(e.at, e.name.substr(0, 120), "unknown key of both Accelerate and DeepSpeed");
+      report_.warn(e.at, core::shown(e.name), "unknown key of both Accelerate and DeepSpeed");
     }
   }
 
@@ -212,11 +212,10 @@ class accelerate_file {
     } else if (name == "activation_checkpointing") {
       if (is_true(e)) put(made_, "activation_checkpointing.enabled", plain(e, "true"));
     } else if (name == "version" && value != "1" && value != "2") {
-      report_.error(e.at, "fsdp_config." + e.name.substr(0, 120),
-                    fmt::format("wanted 1 or 2, got {}", shown(*e.value)));
+      report_.error(e.at, "fsdp_config." + core::shown(e.name), fmt::format("wanted 1 or 2, got {}", shown(*e.value)));
     } else if (std::ranges::find(fsdp_harmless, name) == std::end(fsdp_harmless)) {
       report_.error(
-          e.at, "fsdp_config." + e.name.substr(0, 120),
+          e.at, "fsdp_config." + core::shown(e.name),
           "is not read, and may change a run: leave it out, or give what it does as keys of zero_optimization");
     }
   }

@@ -133,7 +133,11 @@ class loading {
 
   std::optional<settings> read_override(const std::string& text) {
     const auto number = static_cast<uint32_t>(report_.sources.size());
-    report_.sources.push_back({"--set " + text.substr(0, 200), current_folder(), source::override_text});
+    report_.sources.push_back({"--set " + core::shown(text, 200), current_folder(), source::override_text});
+    if (!core::is_utf8(text)) {
+      report_.error({number, 0, 0}, "", "wanted UTF-8 text, got another encoding");
+      return std::nullopt;
+    }
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
       report_.error({number, 0, 0}, "", "wanted KEY=VALUE, as in --set steps=100");

@@ -158,16 +158,24 @@ std::string range_text(std::string_view thing, uint64_t first, uint64_t count);
 /// Returns a tensor's shape as text: "(2, 3)".
 std::string shape_text(std::span<const int64_t> shape);
 
-/// Returns a name from a file for one line of a message: cut to 120 bytes, control characters replaced.
-inline std::string shown(std::string_view name) {
-  constexpr size_t longest = 120;
-  size_t length = std::min(name.size(), longest);
-  // A UTF-8 character that does not end within the first 120 bytes is omitted as a whole.
-  while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0U) == 0x80U) --length;
-  std::string out(name.substr(0, length));
-  for (char& c : out)
-    if (is_ascii_control(c)) c = '?';
-  return length < name.size() ? out + "..." : out;
+/// Returns a text of foreign bytes for one line of a message, as valid UTF-8: cut to `longest` bytes, control
+/// characters and each byte that is not valid UTF-8 replaced by a question mark.
+inline std::string shown(std::string_view text, size_t longest = 120) {
+  std::string out;
+  while (!text.empty()) {
+    const auto character = text.substr(0, std::max<size_t>(1, utf8_character(text)));
+    if (out.size() + character.size() > longest) return out + "...";
+    const bool is_one_byte = character.size() == 1;
+    // U+0080 to U+009F are control characters of two bytes
+    const bool is_control = is_one_byte ? is_ascii_control(character[0]) || !is_utf8(character)
+                                        : character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0;
+    if (is_control)
+      out += '?';
+    else
+      out += character;
+    text.remove_prefix(character.size());
+  }
+  return out;
 }
 
 }  // namespace troupe::core

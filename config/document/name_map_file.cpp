@@ -4,6 +4,7 @@
 
 #include "config/document/document.hpp"
 #include "config/document/files.hpp"
+#include "core/text.hpp"
 
 namespace troupe::config {
 namespace {
@@ -36,7 +37,7 @@ core::result<core::name_lines> parse_name_map(std::string_view text, const std::
     const bool is_layer = section.name == "layers";
     if (!is_layer && section.name != "names")
       return refused(where, section.at.line,
-                     fmt::format("wanted 'layers' or 'names', got '{}'", section.name.substr(0, 60)));
+                     fmt::format("wanted 'layers' or 'names', got '{}'", core::shown(section.name, 60)));
     if (section.value->kind != node_kind::mapping) return form(*section.value, section.at.line);
     for (const entry& e : section.value->entries) {
       if (!e.value->is_scalar() && e.value->kind != node_kind::null) return form(*e.value, e.at.line);

@@ -50,7 +50,7 @@ class builder_events final : public YAML::EventHandler {
     builder_.open(kind, at(mark), anchor);
   }
   [[noreturn]] void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
-    throw refusal{at(mark), "wanted a value without a tag, got the tag " + tag.substr(0, 60)};
+    throw refusal{at(mark), "wanted a value without a tag, got the tag " + core::shown(tag, 60)};
   }
   tree_builder& builder_;
 };

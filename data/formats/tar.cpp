@@ -86,7 +86,7 @@ class tar_reader {
  private:
   [[nodiscard]] core::result<void> wrong(const std::string& why, error_kind kind = error_kind::bad_input) const {
     return fail(kind, fmt::format("'{}': member at byte {}{}: {}", file_.name(), member_,
-                                  name_.empty() ? "" : fmt::format(" ('{}')", name_.substr(0, 200)), why));
+                                  name_.empty() ? "" : fmt::format(" ('{}')", core::shown(name_, 200)), why));
   }
 
   core::result<std::string> content(uint64_t bytes, uint64_t most) const {
@@ -207,12 +207,12 @@ class tar_reader {
       return fail(error_kind::bad_input,
                   fmt::format("'{}': sample '{}' at byte {}: wanted its text in a file .{}{} or under '{}' in a .json, "
                               "got {}",
-                              file_.name(), name.substr(0, 200), at, ending_, ending_ == "text" ? " or .txt" : "", key_,
-                              endings));
+                              file_.name(), core::shown(name, 200), at, ending_, ending_ == "text" ? " or .txt" : "",
+                              key_, endings));
     std::string line = *json;
     for (char& c : line)
       if (c == '\n' || c == '\r') c = ' ';  // line ends occur only between JSON values, never inside strings
-    return read_json_lines(text_window(line), fmt::format("{}: {}.json", file_.name(), name.substr(0, 200)), key_,
+    return read_json_lines(text_window(line), fmt::format("{}: {}.json", file_.name(), core::shown(name, 200)), key_,
                            [&](std::string_view text, uint64_t) { return visit_(text, std::min(at_, file_.size())); });
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/json_text.hpp"
+#include "core/text.hpp"
 
 namespace troupe::models {
 namespace {
@@ -108,8 +109,7 @@ const value_row* row_of(std::span<const value_row> rows, std::string_view name) 
 
 std::string json_shown(const json& value) {
   std::string out = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (out.size() > 80) out = out.substr(0, 77) + "...";
-  return out;
+  return out.size() > 80 ? core::shown(out, 77) : out;
 }
 
 bool is_allowed(std::string_view allowed, const json& value) {

@@ -96,7 +96,7 @@ class key_reader {
 
   void refuse(std::string_view key, const std::string& wanted, const json& got) {
     std::string shown = got.dump(-1, ' ', false, json::error_handler_t::replace);
-    if (shown.size() > 80) shown = shown.substr(0, 77) + "...";
+    if (shown.size() > 80) shown = core::shown(shown, 77);
     wrong(std::string(key), "model key '" + given_name(key) + "': wanted " + wanted + ", got " + shown);
   }
   void wrong(std::string key, std::string text) {
@@ -185,7 +185,7 @@ core::result<json> parse_object(const std::string& text) {
     return core::fail(error_kind::bad_input,
                       "the model's keys: wanted a JSON object" + (object ? std::string() : ": " + object.error().why));
   if (!repeated.empty())
-    return core::fail(error_kind::bad_input, "model key '" + repeated.substr(0, 80) + "' is given twice");
+    return core::fail(error_kind::bad_input, "model key '" + core::shown(repeated, 80) + "' is given twice");
   return std::move(*object);
 }
 
@@ -644,7 +644,7 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
     out.unknown = unknown_names(*found, *object, keys.unread());
   } else if (keys.problems().empty()) {
     keys.wrong("model_type", "model key 'model_type': wanted " + families::names_joined() + ", got " +
-                                 (type.empty() ? std::string("nothing") : "'" + type + "'"));
+                                 (type.empty() ? std::string("nothing") : "'" + core::shown(type) + "'"));
   }
   out.spec.hugging_face_json = text_for_transformers(std::move(given), out.spec);
   out.problems = keys.problems();

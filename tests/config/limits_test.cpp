@@ -88,6 +88,9 @@ BOOST_AUTO_TEST_CASE(files_that_are_no_mapping_are_refused) {
     BOOST_TEST(in(name, std::string("a: 1\nb\0: 2", 10)) == name + ":2:2: error: wanted text, got a NUL byte\n");
     BOOST_TEST(in(name, "a: \xFF") == name + ":1:4: error: wanted UTF-8 text, got another encoding\n");
   }
+  const auto named = load_text(smallest, "j.yaml", "/base", {.overrides = {"mo\xFF=1"}});
+  BOOST_TEST_REQUIRE(!named.has_value());
+  BOOST_TEST(render(named.error()) == "--set mo?=1: error: wanted UTF-8 text, got another encoding\n");
   BOOST_TEST(in("j.yaml", "# only a comment\n") ==
              "j.yaml:1:1: error: wanted a mapping of keys to values, got nothing\n");
   BOOST_TEST(in("j.json", "// only a comment\n") ==

@@ -31,6 +31,22 @@ BOOST_AUTO_TEST_CASE(a_json_string_keeps_utf8_and_replaces_other_bytes) {
   BOOST_TEST(back.size() == 128U + 3 * 128U);
 }
 
+BOOST_AUTO_TEST_CASE(foreign_bytes_are_shown_as_one_line_of_utf8) {
+  const std::string word = "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x8E\xAD";
+  BOOST_TEST(shown(word) == word);
+  BOOST_TEST(shown("a\n\x1B[2J\x7F") == "a??[2J?");
+  BOOST_TEST(shown("a\xC2\x9B"
+                   "2J\xC2\xA0") == "a?2J\xC2\xA0");  // U+009B begins a terminal's command
+  for (const std::string bad : {"\xFF", "\xC3", "\xC0\xBC", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\x80"})
+    BOOST_TEST(shown("a" + bad + "b") == "a" + std::string(bad.size(), '?') + "b");
+  BOOST_TEST(shown(std::string(120, 'x')) == std::string(120, 'x'));
+  BOOST_TEST(shown(std::string(119, 'x') + "\xC3\xBC") == std::string(119, 'x') + "...");
+  BOOST_TEST(shown("abcdef", 3) == "abc...");
+  std::string all;
+  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
+  for (size_t begin = 0; begin < all.size(); ++begin) BOOST_TEST(is_utf8(shown(all.substr(begin))));
+}
+
 BOOST_AUTO_TEST_CASE(bytes_have_three_digits_and_a_unit) {
   BOOST_TEST(human_bytes(0) == "0 B");
   BOOST_TEST(human_bytes(640) == "640 B");

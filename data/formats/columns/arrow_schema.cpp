@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "core/text.hpp"
+
 namespace troupe::data {
 namespace {
 
@@ -144,7 +146,7 @@ core::result<arrow_column> find_arrow_column(const flat_table& schema, const std
     const auto field = schema.table(1, i);
     const auto name = field.text(field_name);
     if (name != key) {
-      if (i < 8) names += fmt::format("{}'{}'", i > 0 ? ", " : "", name.substr(0, 64));
+      if (i < 8) names += fmt::format("{}'{}'", i > 0 ? ", " : "", core::shown(name, 64));
       if (way.problem.empty()) way.pass(field, 0);
       continue;
     }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/text.hpp"
 #include "data/formats/columns/thrift_reader.hpp"
 
 namespace troupe::data {
@@ -81,7 +82,7 @@ class schema_search {
     }
     if (leaf) {
       ++leaves_;
-      if (shows) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", path);
+      if (shows) names += fmt::format("{}'{}'", names.empty() ? "" : ", ", core::shown(path));
     } else {
       if (groups_.size() >= 32) broken_ = true;
       if (!broken_)

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/json_text.hpp"
+#include "core/text.hpp"
 #include "core/utf8.hpp"
 #include "data/tokenizers/files/tokenizer_folder.hpp"
 #include "data/tokenizers/opening/merge_lines.hpp"
@@ -83,7 +84,7 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
     const size_t space = line.find(' ');
     if (space == 0 || space == std::string_view::npos || space + 1 == line.size() ||
         line.find(' ', space + 1) != std::string_view::npos)
-      return wrong(fmt::format("wanted two words with one space between them, got '{}'{}", line.substr(0, 80),
+      return wrong(fmt::format("wanted two words with one space between them, got '{}'{}", core::shown(line, 80),
                                lines.is_cut() ? "; the file seems cut short" : ""));
     const std::string left(line.substr(0, space));
     const std::string right(line.substr(space + 1));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/utf8.hpp"
 #include "models/table/config_keys.hpp"
 #include "tests/check_ok.hpp"
 
@@ -385,6 +386,16 @@ BOOST_AUTO_TEST_CASE(each_layer_has_the_window_that_transformers_gives_it) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_long_value_is_cut_between_characters) {
+  std::string word = "a";
+  for (int i = 0; i < 60; ++i) word += "\xC3\xBC";
+  for (const std::string key : {"n_layer", "sliding_window"}) {
+    const auto problems = problems_of(R"({"model_type": "gpt2", ")" + key + R"(": ")" + word + R"("})");
+    BOOST_TEST_REQUIRE(problems.size() == 1U);
+    BOOST_TEST(core::is_utf8(problems.front().what.text), problems.front().what.text);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
   const std::map<std::string, std::string> refused{
       {"", "JSON object"},
@@ -395,6 +406,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {R"({"n_layer": 2})", "model_type"},
       {R"({"model_type": 3})", "model_type"},
       {R"({"model_type": "t5"})", "'t5'"},
+      {R"({"model_type": "t5\u001b[2J"})", "'t5?[2J'"},
       {R"({"model_type": "phi3", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4,
            "partial_rotary_factor": 0.4})",
        "an even number of a head's elements, at least 2, got 3 of 8"},

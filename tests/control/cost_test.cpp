@@ -66,19 +66,15 @@ double measured(int ranks, int units) {
   return std::stod(collected) / double(steps) / double(in_plan);
 }
 
-// Returns the number of machine instructions that `troupe plan` executes for a job with so many ranks.
-double planned(int ranks) {
+// Returns the number of machine instructions that `troupe plan` with `options` executes for `job`; its output must
+// contain `words`.
+double counted(const std::string& job, const std::string& options, const std::string& words) {
   const troupe::tests::scratch_folder folder;
   folder.write("corpus.txt", "text\n");
-  const auto file = folder.write(
-      "job.yaml", fmt::format("model: {{model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 64, "
-                              "vocab_size: 50257}}\n"
-                              "data: {{text: corpus.txt}}\nparallel: {{data: {}}}\nseed: 1\nsteps: 10\n"
-                              "train_micro_batch_size_per_gpu: 1\n"
-                              "optimizer: {{type: AdamW, params: {{lr: 1.0e-3}}}}\nzero_optimization: {{stage: 3}}\n",
-                              ranks));
+  const auto file = folder.write("job.yaml", job);
   const std::string command = "'" TROUPE_VALGRIND "' --tool=callgrind --callgrind-out-file=/dev/null '" +
-                              (std::string(troupe::places::troupe_binary) + "' plan '") + file.string() + "' 2>&1";
+                              (std::string(troupe::places::troupe_binary) + "' plan '") + file.string() + "'" +
+                              options + " 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> out(::popen(command.c_str(), "r"), ::pclose);
   BOOST_REQUIRE(out);
   std::string said, collected;
@@ -87,8 +83,32 @@ double planned(int ranks) {
     said += line;
     if (const auto at = line.find("Collected :"); at != std::string::npos) collected = line.substr(at + 11);
   }
-  BOOST_REQUIRE_MESSAGE(!collected.empty() && said.find("proved") != std::string::npos, said);
+  BOOST_REQUIRE_MESSAGE(!collected.empty() && said.find(words) != std::string::npos, said);
   return std::stod(collected);
+}
+
+double planned(int ranks) {
+  return counted(fmt::format("model: {{model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 64, "
+                             "vocab_size: 50257}}\n"
+                             "data: {{text: corpus.txt}}\nparallel: {{data: {}}}\nseed: 1\nsteps: 10\n"
+                             "train_micro_batch_size_per_gpu: 1\n"
+                             "optimizer: {{type: AdamW, params: {{lr: 1.0e-3}}}}\nzero_optimization: {{stage: 3}}\n",
+                             ranks),
+                 "", "proved");
+}
+
+double explained(int layers) {
+  return counted(
+      fmt::format("model: {{model_type: gpt2, n_layer: {}, n_embd: 8, n_head: 2, n_positions: 16, vocab_size: 64}}\n"
+                  "data: {{text: corpus.txt}}\nparallel: {{data: 2}}\nseed: 1\nsteps: 10\n"
+                  "train_micro_batch_size_per_gpu: 1\n"
+                  "optimizer: {{type: AdamW, params: {{lr: 1.0e-3}}}}\nzero_optimization: {{stage: 3}}\n"
+                  "compression_training:\n"
+                  "  weight_quantization:\n"
+                  "    shared_parameters: {{enabled: true, quantization_type: symmetric}}\n"
+                  "    different_groups: {{all: {{params: {{start_bits: 8, target_bits: 8}}, modules: [\"h.\"]}}}}\n",
+                  layers),
+      " --explain", "the schedule in its plain form");
 }
 
 }  // namespace
@@ -99,6 +119,15 @@ BOOST_AUTO_TEST_CASE(a_rank_more_adds_a_bounded_number_of_machine_instructions_t
   const double of_a_rank = (planned(many) - planned(few)) / (many - few);
   BOOST_TEST_MESSAGE("machine instructions of a rank: " << of_a_rank);
   BOOST_TEST(of_a_rank <= plan_rank_instructions_max);
+}
+
+// Work that grows with the square of the layers would make a layer of the second half twice as expensive.
+BOOST_AUTO_TEST_CASE(an_explanation_of_compressed_layers_costs_the_same_for_each_layer) {
+  constexpr int few = 24, more = 48, many = 96;
+  const double half = explained(more);
+  const double of_first = (half - explained(few)) / (more - few), of_second = (explained(many) - half) / (many - more);
+  BOOST_TEST_MESSAGE("machine instructions of a layer: " << of_first << ", " << of_second);
+  BOOST_TEST(of_second <= (1 + growth_tolerance) * of_first);
 }
 
 BOOST_AUTO_TEST_CASE(control_spends_no_more_machine_instructions_than_it_did) {

@@ -166,6 +166,24 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_i
   BOOST_TEST(scripted.back().at("sample").get<std::string>().size() >= 8U);
 }
 
+// With a learning rate of 0 the weights stay, so that only the windows could change a loss.
+BOOST_AUTO_TEST_CASE(every_evaluation_takes_the_same_windows_the_last_one_too) {
+  const command_folder f;
+  const auto losses = [&](const std::string& batches) {
+    const auto did = check_exit(0, f.troupe({"train", "job.yaml", "--json", "--fresh", "--set", "optimizer.params.lr=0",
+                                             "--set", "data.validation_fraction=0.2", "--set",
+                                             "evaluation.every_steps=2", "--set", "evaluation.batches=" + batches}));
+    std::vector<double> out;
+    for (const auto& event : events_of(did.out))
+      if (event.at("event") == "evaluation") out.push_back(event.at("loss").get<double>());
+    BOOST_TEST_REQUIRE(out.size() == 3U, did.out);
+    BOOST_TEST(out[1] == out[0]);
+    BOOST_TEST(out[2] == out[0]);
+    return out;
+  };
+  BOOST_TEST(losses("2").back() != losses("0").back());
+}
+
 BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_with_it) {
   const command_folder f;
   const auto saved = check_exit(0, f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=3"}));

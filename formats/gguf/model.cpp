@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -158,6 +159,19 @@ json json_of(const gguf_value& v) {
   if (const auto whole = v.whole()) return *whole;
   if (const auto number = v.number()) return shortest(*number);
   return fmt::format("{} values", v.count());
+}
+
+/// True if the file marks `token` as a special one, or does not say what kinds its tokens have. llama.cpp wants a token
+/// for the begin and the end of texts: files of vocabularies without one name a token that no text has, of another
+/// kind.
+bool is_marked(const gguf_metadata& m, uint64_t token) {
+  constexpr int32_t control = 3, user_defined = 4;  // llama.cpp's numbers of kinds
+  const auto* const kinds = m.find("tokenizer.ggml.token_type");
+  if (kinds == nullptr || (kinds->items != gguf_value_type::i32 && kinds->items != gguf_value_type::u32)) return true;
+  int32_t kind = 0;
+  if (token >= kinds->numbers.size() / sizeof kind) return false;
+  std::memcpy(&kind, kinds->numbers.data() + token * sizeof kind, sizeof kind);
+  return kind == control || kind == user_defined;
 }
 
 /// Returns the scaling of rotary positions in config.json's form; null if there is no scaling, or if config.json cannot
@@ -362,7 +376,7 @@ std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata
   add_unsaid(out, m, metadata, used);
   for (const auto& [theirs, ours] : {std::pair{"tokenizer.ggml.bos_token_id", "bos_token_id"},
                                      std::pair{"tokenizer.ggml.eos_token_id", "eos_token_id"}})
-    if (const auto id = metadata.whole(theirs)) out[ours] = *id;
+    if (const auto id = metadata.whole(theirs)) out[ours] = is_marked(metadata, *id) ? json(*id) : json(nullptr);
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

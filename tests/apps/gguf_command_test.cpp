@@ -1,5 +1,7 @@
 // Tests `troupe checkpoint to-gguf` and the other commands with GGUF files: conversion from and to other formats,
 // vocabularies, refusals.
+#include <nlohmann/json.hpp>
+
 #include "formats/gguf/header.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "tests/apps/checkpoint_folder.hpp"
@@ -244,6 +246,12 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_without_ends_of_texts_names_a_token_that_no_te
     BOOST_TEST_REQUIRE(adds_begin != nullptr);
     BOOST_TEST(adds_begin->bits == 0U);
   };
+  const auto check_config = [&](const nlohmann::json& begin, const nlohmann::json& end) {
+    m.check_well({"to-hf", "m.gguf", "back", "--force"});
+    const auto config = nlohmann::json::parse(scratch_folder::read(m.folder / "back/config.json"));
+    BOOST_TEST(config.at("bos_token_id") == begin);
+    BOOST_TEST(config.at("eos_token_id") == end);
+  };
   const auto words = [&](const std::string& list) {
     m.folder.write("hf/tokenizer.json",
                    R"({"model":{"type":"BPE","vocab":)" + list +
@@ -252,10 +260,13 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_without_ends_of_texts_names_a_token_that_no_te
   };
   words(R"({"a":0,"b":1,"ab":2})");
   check_ends(3, 3);  // the first token that only pads the vocabulary
+  check_config(nullptr, nullptr);
   words(R"({"a":0,"b":1,"ab":2,"\u0100":3})");
   check_ends(3, 3);  // byte 0
+  check_config(nullptr, nullptr);
   m.folder.write("hf/tokenizer_config.json", R"({"eos_token": "ab", "add_bos_token": true})");
   check_ends(3, 2);
+  check_config(nullptr, 2);
   fs::remove(m.folder / "hf/tokenizer.json");
   fs::remove(m.folder / "hf/tokenizer_config.json");
   const fs::path fixtures = (std::string(troupe::places::source_dir) + "/tests/data/fixtures");

@@ -112,6 +112,8 @@ struct config_keys {
   std::string_view rotated_layers = {};
   size_key unrotated_every = {};
   std::span<const std::string_view> longrope_names = {};  ///< other names of the scaling longrope in older files
+  /// Names of the scalings of rotary positions that transformers accepts for the family; empty: all.
+  std::span<const std::string_view> scalings = {};
   number_key embedding_dropout = {}, attention_dropout = {}, residual_dropout = {};
   std::span<const fixed_flag> fixed = {};
   std::span<const fixed_text> fixed_texts = {};

@@ -19,6 +19,7 @@ constexpr unread_key phi3_unread[] = {
 };
 
 constexpr std::string_view phi3_longrope[] = {"su", "yarn"};
+constexpr std::string_view phi3_scalings[] = {"default", "longrope"};
 
 constexpr gguf_name phi3_in_gguf[] = {
     {"embed_tokens.weight", "token_embd.weight"},
@@ -65,6 +66,7 @@ constexpr family phi3{
             .rotary_share = {"partial_rotary_factor", 1},
             .original_positions = 4096,
             .longrope_names = phi3_longrope,
+            .scalings = phi3_scalings,
             .attention_dropout = {"attention_dropout", 0},
             .residual_dropout = {"resid_pdrop", 0},
             .fixed = phi3_fixed,

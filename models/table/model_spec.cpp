@@ -3,6 +3,7 @@
 #include "models/table/model_spec.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -112,7 +113,7 @@ class key_reader {
   /// Reports an error if the key is given as null. Used for keys whose default applies only if the key is absent: with
   /// null, transformers fails when it computes.
   void refuse_null(std::string_view key, const std::string& wanted) {
-    if (is_null(key)) refuse(key, wanted, json());
+    if (!key.empty() && is_null(key)) refuse(key, wanted, json());
   }
   const json* find(std::string_view key) {
     asked_.emplace(key);
@@ -285,6 +286,8 @@ void read_rope_object(key_reader& keys, const families::config_keys& k, const ch
   std::string type = inner.text("rope_type", inner.text("type", "default"));
   if (std::ranges::find(k.longrope_names, std::string_view(type)) != k.longrope_names.end())
     type = name_of(rope_type::longrope);
+  if (!k.scalings.empty() && std::ranges::find(k.scalings, std::string_view(type)) == k.scalings.end())
+    inner.refuse("rope_type", fmt::format("one of {}", fmt::join(k.scalings, ", ")), type);
   rope.theta = inner.number("rope_theta", rope.theta, 1.0, 1e12);
   if (!k.rotary_share.name.empty()) share = read_share(inner, "partial_rotary_factor", share);
   if (const auto known = rope_type_named(type)) {
@@ -428,6 +431,8 @@ void read_window(key_reader& keys, const families::config_keys& k, model_spec& s
   const uint32_t full =
       k.full_layers.name.empty() ? 0 : keys.size(k.full_layers.name, k.full_layers.usual, positions_max, /*least=*/0);
   const uint32_t every = read_size(keys, k.full_every, layers_max);
+  // transformers fails for a family whose layers have the window in turn
+  if (every > 0) keys.refuse_null(k.window.name, "a whole number");
   const bool exists = is_on && window > 0 && !keys.is_null(k.window.name);
   const json* kinds = keys.find("layer_types");
   const auto has_window = [](const json& kind) { return kind == "sliding_attention"; };
@@ -553,9 +558,26 @@ void check_heads(key_reader& keys, const families::family& f, const model_spec& 
                                                          k.kv_heads.name, heads, spec.heads, spec.kv_heads));
 }
 
+/// Refuses null for keys whose null transformers refuses. A null that has a meaning (a size that follows from others,
+/// no window, no cap, no padding token) stays.
+void refuse_nulls(key_reader& keys, const families::config_keys& k) {
+  for (const auto& size :
+       {k.layers, k.width, k.heads, k.positions, k.vocabulary, k.token_types, k.full_layers, k.unrotated_every})
+    keys.refuse_null(size.name, "a whole number");
+  if (k.inner.usual > 0) keys.refuse_null(k.inner.name, "a whole number");
+  for (const auto& flag : {k.window_switch, k.tied, k.attention_bias, k.mlp_bias, k.parallel_residual})
+    keys.refuse_null(flag.name, "true or false");
+  for (const auto& number : {k.norm_epsilon, k.embedding_scale, k.residual_scale, k.attention_scale, k.score_width,
+                             k.logit_divisor, k.embedding_dropout, k.attention_dropout, k.residual_dropout})
+    keys.refuse_null(number.name, "a number");
+  keys.refuse_null(k.activation, "a text");
+  keys.refuse_null("initializer_range", "a number");
+}
+
 void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   const auto& k = f.keys;
   spec.family = &f;
+  refuse_nulls(keys, k);
   spec.layers = read_size(keys, k.layers, layers_max);
   spec.width = read_size(keys, k.width, width_max);
   spec.heads = read_size(keys, k.heads, width_max);

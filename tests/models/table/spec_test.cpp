@@ -243,6 +243,43 @@ BOOST_AUTO_TEST_CASE(a_null_key_is_an_absent_one) {
   BOOST_TEST(parsed(R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_inner": null})").inner == 256U);
 }
 
+// transformers 5.23 builds no model from a config.json with one of these.
+BOOST_AUTO_TEST_CASE(a_null_that_transformers_refuses_is_refused) {
+  const std::map<std::string, std::vector<std::string>> keys{
+      {"gpt2", {"n_layer", "n_embd", "n_positions", "activation_function", "layer_norm_epsilon", "attn_pdrop"}},
+      {"llama", {"attention_bias", "mlp_bias", "hidden_act", "intermediate_size", "initializer_range", "vocab_size"}},
+      {"qwen2", {"use_sliding_window", "max_window_layers", "tie_word_embeddings", "rms_norm_eps"}},
+      {"granite", {"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"}},
+      {"gemma2", {"sliding_window", "query_pre_attn_scalar", "hidden_activation", "attention_dropout", "hidden_size"}},
+      {"gemma3_text", {"sliding_window", "query_pre_attn_scalar", "max_position_embeddings", "num_hidden_layers"}},
+      {"gpt_neox", {"use_parallel_residual", "hidden_dropout", "layer_norm_eps"}},
+      {"smollm3", {"no_rope_layer_interval", "num_attention_heads"}},
+      {"bert", {"type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob"}}};
+  for (const auto& [family, names] : keys)
+    for (const auto& name : names) {
+      const auto problems = problems_of(R"({"model_type": ")" + family + R"(", ")" + name + R"(": null})");
+      BOOST_TEST_REQUIRE(!problems.empty(), family << " " << name);
+      BOOST_TEST(problems.front().key == name);
+      BOOST_TEST(problems.front().what.text.find("got null") != std::string::npos, problems.front().what.text);
+    }
+  BOOST_TEST(problems_of(R"({"model_type": "gemma3_text"})").empty());  // without the key, the family's window
+}
+
+BOOST_AUTO_TEST_CASE(a_scaling_that_transformers_does_not_load_for_phi3_is_refused) {
+  const auto problems = [](const std::string& type) {
+    return problems_of(
+        R"({"model_type": "phi3", "hidden_size": 32, "num_attention_heads": 4, "rope_scaling": {"type": ")" + type +
+        R"(", "factor": 2, "short_factor": [1, 1, 1, 1], "long_factor": [1, 1, 1, 1]}})");
+  };
+  for (const std::string type : {"linear", "dynamic"}) {
+    const auto found = problems(type);
+    BOOST_TEST_REQUIRE(!found.empty());
+    BOOST_TEST(found.front().what.text ==
+               "model key 'rope_type': wanted one of default, longrope, got \"" + type + "\", in 'rope_scaling'");
+  }
+  for (const char* type : {"longrope", "su", "yarn"}) BOOST_TEST(problems(type).empty(), type);
+}
+
 BOOST_AUTO_TEST_CASE(the_rotary_base_is_read_from_either_place) {
   BOOST_TEST(parsed(R"({"model_type": "llama", "rope_theta": 5e5})").rope.theta == 5e5);
   BOOST_TEST(

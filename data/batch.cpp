@@ -33,9 +33,15 @@ core::result<void> check_inputs(const data::corpus& corpus, const data::corpus::
                                 from.name, *refused, from.first + static_cast<uint64_t>(found - inputs.begin())));
 }
 
-/// Returns a batch of `rows` rows: row `r` has the tokens of window(place(r)), and place(r) as its sample number.
-template <class Place, class Window>
-batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place place, Window window) {
+/// Reads the tokens of a window into a row.
+core::result<void> read_window(uint64_t /*row*/, const data::corpus::window& from, std::span<int64_t> to) {
+  return from.stream->copy(from.first, to);
+}
+
+/// Returns a batch of `rows` rows: row `r` has the tokens of window(place(r)), which read(r, window, row) writes, and
+/// place(r) as its sample number.
+template <class Place, class Window, class Read>
+batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place place, Window window, Read read) {
   batch out;
   out.rows = rows;
   out.columns = corpus.sequence() + 1;
@@ -48,7 +54,7 @@ batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place plac
     const uint64_t at = place(r);
     const data::corpus::window from = window(at);
     const auto row = std::span(out.tokens).subspan(r * out.columns, out.columns);
-    if (auto ok = from.stream->copy(from.first, row); !ok) {
+    if (auto ok = read(r, from, row); !ok) {
       out.failure = ok.error();
       return out;
     }
@@ -74,16 +80,43 @@ batch failed_batch(std::string why) {
   return out;
 }
 
-}  // namespace
-
-batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped) {
+template <class Read>
+batch training_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped, Read read) {
   batch out = fill(
       corpus, data_part::training, rows, [&](uint64_t r) { return skipped.position_of(first + r); },
-      [&](uint64_t position) { return corpus.training(position); });
+      [&](uint64_t position) { return corpus.training(position); }, read);
   if (out.failure) return out;
   out.by_token = core::order_of_inputs(out.tokens, corpus.sequence());
   if (corpus.document_mask()) out.by_column = core::order_of_columns(out.document_start, corpus.sequence());
   return out;
+}
+
+/// Returns the micro-batch whose first row is row `begin` of the step's samples. Its rows are copies of the samples,
+/// which are read once a step, because the loss is the mean over the targets of all of them.
+batch masked_rows(const corpus& corpus, const batch_shape& shape, uint64_t step, uint64_t begin) {
+  std::vector<uint64_t> positions(shape.global_rows());
+  for (uint64_t n = 0; n < positions.size(); ++n)
+    positions[n] = shape.skipped.position_of(shape.samples_before(step) + n);
+  const auto read = corpus.read_step(positions);
+  if (!read) {
+    batch out;
+    out.failure = read.error();
+    return out;
+  }
+  const data::corpus::step_samples& all = **read;
+  const auto take = [&](uint64_t r, const data::corpus::window&, std::span<int64_t> to) -> core::result<void> {
+    std::ranges::copy(std::span(all.tokens).subspan((begin + r) * to.size(), to.size()), to.begin());
+    return {};
+  };
+  batch out = training_rows(corpus, shape.samples_before(step) + begin, shape.rows, shape.skipped, take);
+  if (!out.failure) out.loss_factor = factor_of(positions.size() * corpus.sequence(), all.targets);
+  return out;
+}
+
+}  // namespace
+
+batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped) {
+  return training_rows(corpus, first, rows, skipped, read_window);
 }
 
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {
@@ -91,18 +124,11 @@ batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, 
     return failed_batch(fmt::format(
         "no such micro-batch: number {} of rank {} in step {}; there are {} of {} data ranks, from step {} on", micro,
         rank, step, shape.micros, shape.ranks, shape.first_step));
-  batch out = make_rows(corpus, shape.first_sample_of(step, micro, rank), shape.rows, shape.skipped);
+  const uint64_t first = shape.first_sample_of(step, micro, rank);
+  batch out = corpus.masking() == nullptr ? make_rows(corpus, first, shape.rows, shape.skipped)
+                                          : masked_rows(corpus, shape, step, first - shape.samples_before(step));
   out.step = step;
   out.micro = micro;
-  if (corpus.masking() == nullptr || out.failure) return out;
-  std::vector<uint64_t> positions(shape.global_rows());
-  for (uint64_t n = 0; n < positions.size(); ++n)
-    positions[n] = shape.skipped.position_of(shape.samples_before(step) + n);
-  const auto targets = corpus.training_targets(positions);
-  if (targets)
-    out.loss_factor = factor_of(positions.size() * corpus.sequence(), *targets);
-  else
-    out.failure = targets.error();
   return out;
 }
 
@@ -131,7 +157,7 @@ batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index)
   const uint64_t first = index * rows;
   return fill(
       corpus, data_part::validation, validation_rows(corpus, rows, index), [&](uint64_t r) { return first + r; },
-      [&](uint64_t window) { return corpus.validation(window); });
+      [&](uint64_t window) { return corpus.validation(window); }, read_window);
 }
 
 }  // namespace troupe::data

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "core/math.hpp"
@@ -75,30 +76,31 @@ uint64_t corpus::validation_tokens() const {
   return n;
 }
 
-core::result<uint64_t> corpus::targets_in(data_part part, uint64_t sample, const window& from) const {
-  std::vector<int64_t> inputs(sequence_);
-  TROUPE_TRY(from.stream->copy(from.first, inputs));
-  return masking_->count(part, sample, inputs);
-}
-
-core::result<uint64_t> corpus::training_targets(const std::vector<uint64_t>& positions) const {
-  const std::lock_guard held(counted_->guard);
-  if (counted_->positions == positions) return counted_->targets;
-  uint64_t out = 0;
-  for (const uint64_t p : positions) {
-    TROUPE_ASSIGN(const uint64_t here, targets_in(data_part::training, p, training(p)));
-    out += here;
+core::result<std::shared_ptr<const corpus::step_samples>> corpus::read_step(
+    const std::vector<uint64_t>& positions) const {
+  const std::lock_guard held(latest_->guard);
+  if (latest_->samples != nullptr && latest_->samples->positions == positions) return latest_->samples;
+  const uint64_t columns = sequence_ + 1;
+  auto out = std::make_shared<step_samples>();
+  out->positions = positions;
+  out->tokens.resize(positions.size() * columns);
+  for (size_t n = 0; n < positions.size(); ++n) {
+    const auto tokens = std::span(out->tokens).subspan(n * columns, columns);
+    const window from = training(positions[n]);
+    TROUPE_TRY(from.stream->copy(from.first, tokens));
+    out->targets += masking_->count(data_part::training, positions[n], tokens.first(sequence_));
   }
-  counted_->positions = positions;
-  counted_->targets = out;
-  return out;
+  latest_->samples = std::move(out);
+  return latest_->samples;
 }
 
 core::result<uint64_t> corpus::validation_targets(uint64_t first, uint64_t count) const {
+  std::vector<int64_t> inputs(sequence_);
   uint64_t out = 0;
   for (uint64_t w = first; w < first + count; ++w) {
-    TROUPE_ASSIGN(const uint64_t here, targets_in(data_part::validation, w, validation(w)));
-    out += here;
+    const window from = validation(w);
+    TROUPE_TRY(from.stream->copy(from.first, inputs));
+    out += masking_->count(data_part::validation, w, inputs);
   }
   return out;
 }

@@ -71,9 +71,16 @@ class corpus {
   [[nodiscard]] const data::masking* masking() const { return masking_.get(); }
   /// Returns the token that no input may be; nullopt if every token may be one.
   [[nodiscard]] std::optional<uint32_t> refused_input() const { return refused_input_; }
-  /// Returns how many targets masking() chooses in the training samples at `positions`. Remembers the latest answer,
-  /// because all micro-batches of a step ask for the same samples. Requires masking(). Errors: those of reading.
-  [[nodiscard]] core::result<uint64_t> training_targets(const std::vector<uint64_t>& positions) const;
+  /// The training samples of a step, before masking, and how many targets masking() chooses in them.
+  struct step_samples {
+    std::vector<uint64_t> positions;
+    std::vector<int64_t> tokens;  ///< sequence() + 1 tokens of each sample, in the order of the positions
+    uint64_t targets = 0;
+  };
+  /// Reads the training samples at `positions`. Remembers the latest answer, because all micro-batches of a step ask
+  /// for the same samples and take their rows from it. Requires masking(). Errors: those of reading.
+  [[nodiscard]] core::result<std::shared_ptr<const step_samples>> read_step(
+      const std::vector<uint64_t>& positions) const;
   /// Returns how many targets masking() chooses in `count` windows of the held-out parts, from window `first` on.
   /// Requires masking(). Errors: those of reading.
   [[nodiscard]] core::result<uint64_t> validation_targets(uint64_t first, uint64_t count) const;
@@ -87,14 +94,12 @@ class corpus {
     sample_order order;
     std::string name;
   };
-  /// The latest answer of training_targets().
-  struct counted_targets {
+  /// The latest answer of read_step(); null before the first.
+  struct latest_step {
     std::mutex guard;
-    std::vector<uint64_t> positions;
-    uint64_t targets = 0;
+    std::shared_ptr<const step_samples> samples;
   };
   corpus(std::vector<part> parts, interleave mix, const corpus_options& options);
-  core::result<uint64_t> targets_in(data_part part, uint64_t sample, const window& from) const;
 
   std::vector<part> parts_;
   interleave mix_;
@@ -106,7 +111,7 @@ class corpus {
   bool document_mask_ = false;
   std::shared_ptr<const data::masking> masking_;
   std::optional<uint32_t> refused_input_;
-  std::shared_ptr<counted_targets> counted_ = std::make_shared<counted_targets>();
+  std::shared_ptr<latest_step> latest_ = std::make_shared<latest_step>();
 };
 
 }  // namespace troupe::data

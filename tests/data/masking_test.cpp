@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -147,6 +148,14 @@ BOOST_AUTO_TEST_CASE(every_cut_of_a_step_has_the_same_masks) {
     const auto cut = step_of({.rows = rows, .ranks = ranks, .micros = micros});
     BOOST_TEST((cut.tokens == whole.tokens && cut.targets == whole.targets && cut.factor == whole.factor));
   }
+  const std::vector<uint64_t> positions{4, 2};
+  const auto samples = check_ok(corpus->read_step(positions));
+  BOOST_TEST((*corpus->read_step(positions) == *samples), "a step was read twice");
+  std::vector<int64_t> second(17);
+  const auto window = corpus->training(2);
+  BOOST_TEST_REQUIRE(window.stream->copy(window.first, second).has_value());
+  BOOST_TEST(std::ranges::equal(second, std::span((*samples)->tokens).last(17)));
+
   double weights = 0;
   for (uint64_t i = 0; i < data::validation_batches(*corpus, 5); ++i) {
     const auto b = data::make_validation_batch(*corpus, 5, i);

@@ -2,10 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <utility>
@@ -51,16 +49,6 @@ class widened_unit {
   std::vector<std::pair<at::Tensor, at::Tensor>> before_;
 };
 
-struct named_gradient {
-  std::string of;
-  at::Tensor values;
-};
-
-struct outcome {  ///< output of a forward, and gradients of the backward after it
-  at::Tensor output;
-  std::vector<named_gradient> gradients;
-};
-
 class prober {
  public:
   prober(const module_unit& unit, const named_values& x, const random_key& key) : unit_(unit), key_(key) {
@@ -76,52 +64,31 @@ class prober {
       if (t.requires_grad()) wanted_.emplace_back("its input", t);
   }
 
-  /// Computes the unit forward and backward and multiplies its output by `share`: 1 for the whole unit; for one
-  /// tensor-parallel rank share_of() its coordinate, which makes the output that rank's summand.
-  [[nodiscard]] outcome run(double share) const {
-    return run([share](const at::Tensor& y) { return y.mul(share); },
-               [](const at::Tensor& y) { return direction_of(y.numel(), y.options()).view(y.sizes()); });
-  }
+  /// Computes the unit forward and backward, for results_of(), and multiplies its output by `share`: 1 for the whole
+  /// unit; for one tensor-parallel rank share_of() its coordinate, which makes the output that rank's summand.
+  [[nodiscard]] named_tensors run(double share) const { return results_of(output().mul(share), wanted_); }
   /// Computes the unit forward and backward where its output is one rank's columns, from `first` on, of `whole`
   /// columns.
-  [[nodiscard]] outcome run_columns(uint64_t first, uint64_t whole) const {
-    const auto direction = [&](const at::Tensor& y) {
-      auto shape = y.sizes().vec();
-      const int64_t own = std::exchange(shape.back(), static_cast<int64_t>(whole));
-      return direction_of(y.numel() / own * shape.back(), y.options())
-          .view(shape)
-          .narrow(-1, static_cast<int64_t>(first), own);
-    };
-    return run([](const at::Tensor& y) { return y; }, direction);
+  [[nodiscard]] named_tensors run_columns(uint64_t first, uint64_t whole) const {
+    const at::Tensor y = output();
+    auto shape = y.sizes().vec();
+    const int64_t own = std::exchange(shape.back(), static_cast<int64_t>(whole));
+    const at::Tensor direction = usual_direction(y.numel() / own * shape.back(), y.options())
+                                     .view(shape)
+                                     .narrow(-1, static_cast<int64_t>(first), own);
+    return results_of(y, wanted_, direction);
   }
 
  private:
-  static at::Tensor direction_of(int64_t elements, const at::TensorOptions& options) {
-    return at::arange(1, elements + 1, options).sin();
-  }
-
-  template <class Result, class Direction>
-  outcome run(Result result, Direction direction) const {
-    named_values y;
-    {
-      const random_turn turn(key_);
-      y = unit_.forward(x_);
-    }
-    const at::Tensor out = result(y.only());
-    std::vector<at::Tensor> of;
-    for (const auto& [name, t] : wanted_) of.push_back(t);
-    outcome all{out.detach(), {}};
-    if (of.empty() || !out.requires_grad()) return all;
-    auto gradients = torch::autograd::grad({out}, of, {direction(out)}, /*retain_graph=*/false, /*create_graph=*/false,
-                                           /*allow_unused=*/true);
-    for (size_t i = 0; i < of.size(); ++i) all.gradients.push_back({wanted_[i].first, gradients[i]});
-    return all;
+  [[nodiscard]] at::Tensor output() const {
+    const random_turn turn(key_);
+    return unit_.forward(x_).only();
   }
 
   const module_unit& unit_;
   random_key key_;
   named_values x_;
-  std::vector<std::pair<std::string, at::Tensor>> wanted_;
+  named_tensors wanted_;
 };
 
 at::Tensor sum(const at::Tensor& a, const at::Tensor& b) {
@@ -129,11 +96,9 @@ at::Tensor sum(const at::Tensor& a, const at::Tensor& b) {
   return a + (b.is_sparse() ? b.to_dense() : b);
 }
 
-void add(outcome& to, const outcome& x) {
-  to.output = sum(to.output, x.output);
-  to.gradients.resize(x.gradients.size());
-  for (size_t i = 0; i < x.gradients.size(); ++i)
-    to.gradients[i] = {x.gradients[i].of, sum(to.gradients[i].values, x.gradients[i].values)};
+void add(named_tensors& to, const named_tensors& x) {
+  to.resize(x.size());
+  for (size_t i = 0; i < x.size(); ++i) to[i] = {x[i].first, sum(to[i].second, x[i].second)};
 }
 
 double norm_of(const at::Tensor& t) { return t.defined() ? t.to(at::kDouble).norm().item<double>() : 0; }
@@ -155,8 +120,10 @@ std::string styles_text(const injection& cut) {
   return out;
 }
 
-core::result<void> compare(const std::string& name, const injection& cut, const outcome& got, const outcome& whole) {
-  const double most = tolerance(whole.output.scalar_type());
+/// Compares the results of a cut unit with those of the whole one; both begin with the output.
+core::result<void> compare(const std::string& name, const injection& cut, const named_tensors& got,
+                           const named_tensors& whole) {
+  const double most = tolerance(whole.front().second.scalar_type());
   const auto rows = std::ranges::count(cut.layers(), core::tp_style::row, [](const auto& l) { return l.weight.style; });
   const std::string advice = rows > 1 ? "; sums over ranks are possible only between units, so make each part that "
                                         "ends in a row layer, such as attention and MLP, a separate unit"
@@ -170,42 +137,40 @@ core::result<void> compare(const std::string& name, const injection& cut, const 
             "computed from widths, and random numbers must not be drawn between column and row layers" +
             advice);
   };
-  if (const double by = difference(got.output, whole.output); !(by <= most)) return fail("an output", by);
+  if (const double by = difference(got.front().second, whole.front().second); !(by <= most))
+    return fail("an output", by);
   // A gradient that is 0 except for rounding errors, such as that of a key's bias, does not count as a difference.
   double least = 0;
-  for (const named_gradient& g : whole.gradients)
-    least = std::max(least, norm_of(g.values.defined() && g.values.is_sparse() ? g.values.to_dense() : g.values) / 100);
-  for (size_t i = 0; i < whole.gradients.size(); ++i)
-    if (const double by = difference(got.gradients[i].values, whole.gradients[i].values, least); !(by <= most))
-      return fail("a gradient of " + whole.gradients[i].of, by);
+  for (size_t i = 1; i < whole.size(); ++i) {
+    const at::Tensor& g = whole[i].second;
+    least = std::max(least, norm_of(g.defined() && g.is_sparse() ? g.to_dense() : g) / 100);
+  }
+  for (size_t i = 1; i < whole.size(); ++i)
+    if (const double by = difference(got[i].second, whole[i].second, least); !(by <= most))
+      return fail(whole[i].first, by);
   return {};
 }
 
 /// Computes the unit as each tensor-parallel rank would, one after another, and returns the sum of their outputs and
 /// gradients; with `in_columns` the outputs are concatenated instead.
-outcome together(const prober& each, injection& cut, uint32_t degree, bool in_columns, uint32_t& coordinate) {
-  outcome got;
+named_tensors together(const prober& each, injection& cut, uint32_t degree, bool in_columns, uint32_t& coordinate) {
+  named_tensors got;
   std::vector<at::Tensor> columns;
   uint64_t first = 0;
   const core::tp_widths widths = cut.vocabulary();
   for (; coordinate < degree; ++coordinate) {
     cut.sit(coordinate, in_columns);
-    outcome one = in_columns ? each.run_columns(first, core::sum_of(widths)) : each.run(share_of(coordinate, degree));
+    named_tensors one =
+        in_columns ? each.run_columns(first, core::sum_of(widths)) : each.run(share_of(coordinate, degree));
     if (in_columns) {
       first += widths[coordinate];
-      columns.push_back(std::exchange(one.output, {}));
+      columns.push_back(std::exchange(one.front().second, {}));
     }
     add(got, one);
   }
-  if (in_columns) got.output = at::cat(columns, -1);
+  if (in_columns) got.front().second = at::cat(columns, -1);
   cut.revert();
   return got;
-}
-
-named_tensors named_in(const outcome& of) {
-  named_tensors out = {{"its output", of.output}};
-  for (const named_gradient& g : of.gradients) out.emplace_back("the gradient of " + g.of, g.values);
-  return out;
 }
 
 named_values scaled(const named_values& x, double factor) {
@@ -231,11 +196,11 @@ core::result<void> probe_own(const module_unit& unit, const named_values& x, con
     // The second run scales the input by 0.01, with which a wrong epsilon of a norm changes the result.
     for (const double factor : {1.0, 0.01}) {
       const named_values given = scaled(x, factor);
-      const outcome theirs = prober(unit, given, key).run(1);
+      const named_tensors theirs = prober(unit, given, key).run(1);
       own.sit();
-      const outcome mine = prober(replaced, given, key).run(1);
+      const named_tensors mine = prober(replaced, given, key).run(1);
       own.revert();
-      if (const auto differs = first_difference(named_in(mine), named_in(theirs)))
+      if (const auto differs = first_difference(mine, theirs))
         return core::fail(error_kind::bad_input,
                           fmt::format("{}: {} differs from the host's by {} of its largest value, wanted at most {}; "
                                       "correct the policy, or name a module in `leave`",
@@ -257,7 +222,7 @@ core::result<summand_costs> probe(const module_unit& unit, const named_values& x
     {
       const widened_unit wide(unit);
       const prober each(unit, x, key);
-      const outcome whole = each.run(1), got = together(each, cut, degree, in_columns, coordinate);
+      const named_tensors whole = each.run(1), got = together(each, cut, degree, in_columns, coordinate);
       TROUPE_TRY(compare(name, cut, got, whole));
     }
     coordinate = 0;

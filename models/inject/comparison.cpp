@@ -17,13 +17,17 @@ double largest_in(const at::Tensor& t) {
 
 }  // namespace
 
-named_tensors results_of(const at::Tensor& y, const named_tensors& of) {
+at::Tensor usual_direction(int64_t elements, const at::TensorOptions& options) {
+  return at::arange(1, elements + 1, options.requires_grad(false)).sin();
+}
+
+named_tensors results_of(const at::Tensor& y, const named_tensors& of, const at::Tensor& direction) {
   named_tensors out = {{"its output", y.detach()}};
   std::vector<at::Tensor> wanted;
   for (const auto& [name, t] : of) wanted.push_back(t);
   if (wanted.empty() || !y.requires_grad()) return out;
-  const at::Tensor direction = at::arange(1, y.numel() + 1, y.options().requires_grad(false)).sin().view(y.sizes());
-  const auto gradients = torch::autograd::grad({y}, wanted, {direction}, /*retain_graph=*/false,
+  const at::Tensor along = direction.defined() ? direction : usual_direction(y.numel(), y.options()).view(y.sizes());
+  const auto gradients = torch::autograd::grad({y}, wanted, {along}, /*retain_graph=*/false,
                                                /*create_graph=*/false, /*allow_unused=*/true);
   for (size_t i = 0; i < of.size(); ++i) out.emplace_back("the gradient of " + of[i].first, gradients[i]);
   return out;

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,9 +20,13 @@ inline constexpr double largest_difference = 1e-5;
 using named_tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// Returns the output `y`, named "its output", and its gradient for each tensor of `of`, named "the gradient of NAME".
-/// Backward starts with a fixed gradient of `y` whose elements all differ. A gradient is undefined if `y` does not
-/// depend on the tensor. If `y` has no autograd history, returns only the output.
-named_tensors results_of(const at::Tensor& y, const named_tensors& of);
+/// Backward starts with `direction` as the gradient of `y` or, if that is undefined, with usual_direction(), whose
+/// elements all differ. A gradient is undefined if `y` does not depend on the tensor. If `y` has no autograd history,
+/// returns only the output.
+named_tensors results_of(const at::Tensor& y, const named_tensors& of, const at::Tensor& direction = {});
+
+/// Returns the gradient with which backward starts for an output of `elements` elements. Its elements all differ.
+at::Tensor usual_direction(int64_t elements, const at::TensorOptions& options);
 
 /// Compares two lists that results_of() returned for the same tensors. Returns the name of the first result that
 /// differs by more than largest_difference, and its relative difference; nullopt if none does. A gradient's difference

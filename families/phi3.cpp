@@ -77,7 +77,7 @@ constexpr family phi3{
     .layout = core::weight_layout::out_in,
     .order_of_norms = norm_order::last,
     .attention_output_is_first = true,
-    .gguf = {"phi3", phi3_in_gguf, "silu"},
+    .gguf = {.architecture = "phi3", .names = phi3_in_gguf, .activation = "silu", .divides_frequencies = true},
 };
 static_assert(is_computed(phi3));
 

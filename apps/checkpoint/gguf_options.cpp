@@ -16,8 +16,8 @@ namespace {
 using formats::gguf_metadata;
 using formats::gguf_value;
 
-/// Adds the scaling of rotary positions to `m`; `gguf` is the family's row. Errors: a scaling that GGUF files cannot
-/// express.
+/// Adds the scaling of rotary positions to `m`, which has its sizes; `gguf` is the family's row. Errors: a scaling that
+/// GGUF files cannot express.
 core::result<void> add_rope(const models::rotary_positions& rope, const families::gguf_row& gguf,
                             formats::gguf_model& m) {
   using enum models::rope_type;
@@ -54,8 +54,8 @@ core::result<void> add_rope(const models::rotary_positions& rope, const families
       return {};
     }
     case llama3: {
-      const auto scaled = models::frequencies_of<double>(rope, m.head_width, m.positions);
-      const auto before = models::frequencies_of<double>({.theta = rope.theta}, m.head_width, m.positions);
+      const auto scaled = models::frequencies_of<double>(rope, m.rotary_width, m.positions);
+      const auto before = models::frequencies_of<double>({.theta = rope.theta}, m.rotary_width, m.positions);
       for (size_t i = 0; i < scaled.angles.size(); ++i)
         m.rope_divisors.push_back(static_cast<float>(before.angles[i] / scaled.angles[i]));
       m.rope_original_positions = rope.original_positions;  // stored, because the divisors alone do not determine it
@@ -63,7 +63,7 @@ core::result<void> add_rope(const models::rotary_positions& rope, const families
     }
     case longrope:
       m.rope_scaling = "longrope";
-      m.rope_attention_factor = models::frequencies_of<double>(rope, m.head_width, m.positions).scale;
+      m.rope_attention_factor = models::frequencies_of<double>(rope, m.rotary_width, m.positions).scale;
       m.rope_original_positions = rope.original_positions;
       for (const double factor : rope.short_factors) m.rope_short_divisors.push_back(static_cast<float>(factor));
       for (const double factor : rope.long_factors) m.rope_long_divisors.push_back(static_cast<float>(factor));

@@ -188,20 +188,23 @@ json rope_keys_of(const gguf_model& m, const gguf_metadata& metadata, std::set<s
   const double factor = shortest(metadata.number(factor_key).value_or(0));
   const auto type = metadata.text(key("scaling.type"));
   const auto original = metadata.whole(key("scaling.original_context_length"));
-  if (type == "none" || ((type.empty() || type == "linear") && (factor == 0 || factor == 1))) {
+  // llama.cpp uses the two tensors whatever the type, and its converter writes none for Phi-3
+  const bool is_longrope =
+      (type.empty() || type == "longrope") && !m.rope_short_divisors.empty() && !m.rope_long_divisors.empty();
+  const bool is_linear = !is_longrope && (type.empty() || type == "linear");
+  if (type == "none" || (is_linear && (factor == 0 || factor == 1))) {
     for (const char* name : {"scaling.type", "scaling.factor", "scaling.original_context_length", "scale_linear"})
       used.insert(key(name));
     return nullptr;
   }
-  if (type.empty() || type == "linear") {
+  if (is_linear) {
     used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length")});
     return {{"rope_type", "linear"}, {"factor", factor}};
   }
   const auto* const attention_value = metadata.find(key("scaling.attn_factor"));
   const auto attention = attention_value == nullptr ? std::optional(1.0) : attention_value->number();
   if (!original || !attention) return nullptr;
-  if (type == "longrope" && (factor == 0 || factor == 1) && !m.rope_short_divisors.empty() &&
-      !m.rope_long_divisors.empty()) {
+  if (is_longrope && (factor == 0 || factor == 1)) {
     used.insert({key("scaling.type"), factor_key, key("scaling.original_context_length"), key("scaling.attn_factor"),
                  fmt::format("{}.{}", a, gguf_short_factors_name), fmt::format("{}.{}", a, gguf_long_factors_name)});
     json out{{"rope_type", "longrope"},
@@ -351,7 +354,7 @@ core::result<std::optional<gguf_model>> model_of(const gguf_header& h) {
 }
 
 core::result<void> read_rope_divisors(const core::source_file& file, const gguf_header& h, gguf_model& m) {
-  const uint64_t pairs = m.head_width / 2;
+  const uint64_t pairs = (m.rotary_width > 0 ? m.rotary_width : m.head_width) / 2;
   for (const auto& [name, out] : {std::pair{gguf_rope_factors_name, &m.rope_divisors},
                                   {gguf_short_factors_name, &m.rope_short_divisors},
                                   {gguf_long_factors_name, &m.rope_long_divisors}}) {
@@ -372,7 +375,12 @@ std::string hugging_face_keys(const gguf_model& m, const gguf_metadata& metadata
   if (m.parallel_residual) used.insert(fmt::format("{}.use_parallel_residual", m.architecture));
   if (m.window > 0) used.insert(fmt::format("{}.attention.sliding_window", m.architecture));
   if (f != nullptr && f->is_rotary())
-    if (auto scaling = rope_scaling_of(m, metadata, used); !scaling.is_null()) out["rope_scaling"] = std::move(scaling);
+    if (auto scaling = rope_scaling_of(m, metadata, used); !scaling.is_null()) {
+      // a family with a default of its own reads the key outside of the object alone
+      constexpr const char* original = "original_max_position_embeddings";
+      if (f->keys.original_positions > 0 && scaling.contains(original)) out[original] = scaling[original];
+      out["rope_scaling"] = std::move(scaling);
+    }
   add_unsaid(out, m, metadata, used);
   for (const auto& [theirs, ours] : {std::pair{"tokenizer.ggml.bos_token_id", "bos_token_id"},
                                      std::pair{"tokenizer.ggml.eos_token_id", "eos_token_id"}})

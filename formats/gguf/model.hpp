@@ -50,7 +50,7 @@ gguf_metadata metadata_of(const gguf_model& m);
 core::result<std::optional<gguf_model>> model_of(const gguf_header& h);
 
 /// Reads the divisors of the model from the file with the header `h`, those that the file has in fp32 and one for each
-/// pair of a head's elements. Errors: io.
+/// pair of a head's rotated elements. Errors: io.
 core::result<void> read_rope_divisors(const core::source_file& file, const gguf_header& h, gguf_model& m);
 
 /// Returns config.json's keys of the model, with the scaling of its rotary positions and the numbers of its special

@@ -574,6 +574,28 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_granite_stores_its_factors) {
     BOOST_TEST(back.at(key).get<double>() == value, key);
 }
 
+BOOST_AUTO_TEST_CASE(a_gguf_file_of_phi3_stores_both_tables_of_longrope) {
+  const whole_folder f(R"({"model_type": "phi3", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4,
+                           "num_key_value_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64,
+                           "original_max_position_embeddings": 16, "vocab_size": 256, "pad_token_id": null,
+                           "partial_rotary_factor": 0.5, "tie_word_embeddings": true,
+                           "rope_scaling": {"type": "longrope", "short_factor": [1, 1.25], "long_factor": [2, 4.5]}})");
+  f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  f.check_well(f.checkpoint({"to-hf", "m.gguf", "back"}));
+  const auto back = json::parse(scratch_folder::read(f.folder / "back/config.json"));
+  BOOST_TEST(back.at("partial_rotary_factor") == 0.5);
+  BOOST_TEST(back.at("original_max_position_embeddings") == 16);
+  const auto& scaling = back.at("rope_scaling");
+  BOOST_TEST(scaling.at("rope_type") == "longrope");
+  BOOST_TEST(scaling.at("short_factor") == json({1.0, 1.25}));
+  BOOST_TEST(scaling.at("long_factor") == json({2.0, 4.5}));
+  // 64 positions are 4 times the original 16: sqrt(1 + log(4) / log(16))
+  BOOST_TEST(std::abs(scaling.at("attention_factor").get<double>() - std::sqrt(1.5)) < 1e-6);
+  f.check_well(f.checkpoint({"to-gguf", "back", "again.gguf", "--type", "f32", "--tokenizer", "bytes"}));
+  f.check_well(f.checkpoint({"to-hf", "again.gguf", "again"}));
+  BOOST_TEST(json::parse(scratch_folder::read(f.folder / "again/config.json")) == back);
+}
+
 BOOST_AUTO_TEST_CASE(models_whose_gguf_files_llama_cpp_does_not_load_are_refused_by_key) {
   const std::string sizes =
       R"("num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "head_dim": 8,

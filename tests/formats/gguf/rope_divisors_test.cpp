@@ -1,10 +1,13 @@
-// Tests how the numbers of Llama 3's rotary positions are found in the divisors of a GGUF file.
+// Tests how the numbers of Llama 3's rotary positions, and longrope's two tables, are found in the divisors of a GGUF
+// file.
 #include "formats/gguf/rope_divisors.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "formats/gguf/model.hpp"
 #include "tests/check_ok.hpp"
 
 namespace troupe::formats::tests {
@@ -74,6 +77,37 @@ BOOST_AUTO_TEST_CASE(divisors_of_another_form_have_no_numbers) {
   BOOST_TEST(!llama3_scaling_of(std::vector<float>{1, 2, 3, 8}, 500000, 0, 131072));
   BOOST_TEST(!llama3_scaling_of(std::vector<float>{}, 500000, 0, 131072));
   BOOST_TEST(!llama3_scaling_of(std::vector<float>{1, std::nanf(""), 8}, 500000, 0, 131072));
+}
+
+// llama.cpp's converter writes no type of scaling for Phi-3: the two tables and the factor of cosines and sines.
+BOOST_AUTO_TEST_CASE(two_tables_are_longrope_without_a_type) {
+  const gguf_model m{.architecture = "phi3",
+                     .blocks = 1,
+                     .width = 32,
+                     .inner = 64,
+                     .heads = 4,
+                     .kv_heads = 4,
+                     .head_width = 8,
+                     .positions = 64,
+                     .vocabulary = 256,
+                     .norm_epsilon = 1e-5,
+                     .rope_theta = 10000,
+                     .rope_attention_factor = 1.25,
+                     .rope_original_positions = 16,
+                     .rope_short_divisors = {1, 1.25F, 1.5F, 2},
+                     .rope_long_divisors = {2, 3, 4, 5},
+                     .rope_tensors = {"rope_factors_short.weight", "rope_factors_long.weight"}};
+  const auto metadata = metadata_of(m);
+  BOOST_TEST_REQUIRE(metadata.find("phi3.rope.scaling.type") == nullptr);
+  const auto keys = nlohmann::json::parse(hugging_face_keys(m, metadata));
+  const auto& scaling = keys.at("rope_scaling");
+  BOOST_TEST(scaling.at("rope_type") == "longrope");
+  BOOST_TEST(scaling.at("attention_factor") == 1.25);
+  BOOST_TEST(scaling.at("short_factor") == nlohmann::json({1.0, 1.25, 1.5, 2.0}));
+  BOOST_TEST(scaling.at("long_factor") == nlohmann::json({2.0, 3.0, 4.0, 5.0}));
+  BOOST_TEST(keys.at("original_max_position_embeddings") == 16);
+  BOOST_TEST(!keys.contains("phi3.rope_factors_long.weight"));
+  BOOST_TEST(!keys.contains("phi3.rope.scaling.original_context_length"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -68,7 +68,7 @@ own_layers::place entries_place(std::string path, const std::vector<nn::AnyModul
                                 tensors_function own) {
   const auto originals = std::make_shared<std::vector<nn::AnyModule>>();
   for (const nn::AnyModule* entry : entries) originals->push_back(*entry);
-  own_layers::place out{std::move(path), inputs, std::move(own), {}, {}, {}, {}};
+  own_layers::place out{.path = std::move(path), .inputs = inputs, .own = std::move(own)};
   out.original = [originals](const std::vector<at::Tensor>& x) {
     if (x.size() == 2) return originals->front().forward(x[0], x[1]);
     at::Tensor y = x.front();
@@ -80,7 +80,6 @@ own_layers::place entries_place(std::string path, const std::vector<nn::AnyModul
     for (size_t i = 1; i < entries.size(); ++i)
       *entries[i] = calling(1, [](const std::vector<at::Tensor>& x) { return x.front(); });
   };
-  out.sit = [put = out.put, f = out.own] { put(f); };
   out.revert = [entries, originals] {
     for (size_t i = 0; i < entries.size(); ++i) *entries[i] = (*originals)[i];
   };
@@ -90,12 +89,11 @@ own_layers::place entries_place(std::string path, const std::vector<nn::AnyModul
 /// Returns a place that is an entry of a ModuleList of modules whose forward is virtual.
 own_layers::place listed_place(std::string path, std::shared_ptr<nn::Module>* entry, tensors_function own) {
   const std::shared_ptr<nn::Module> original = *entry;
-  own_layers::place out{std::move(path), 1, std::move(own), {}, {}, {}, {}};
+  own_layers::place out{.path = std::move(path), .own = std::move(own)};
   out.original = [original](const std::vector<at::Tensor>& x) {
     return dynamic_cast<replaceable&>(*original).forward(x.front());
   };
   out.put = [entry](const tensors_function& f) { *entry = std::make_shared<calling_module>(f); };
-  out.sit = [put = out.put, f = out.own] { put(f); };
   out.revert = [entry, original] { *entry = original; };
   return out;
 }
@@ -307,7 +305,7 @@ own_layers::own_layers(const std::shared_ptr<nn::Module>& tree, bool is_called_a
 
 void own_layers::sit() {
   sits_ = true;
-  for (const place& p : places_) p.sit();
+  for (const place& p : places_) p.sit ? p.sit() : p.put(p.own);
 }
 
 void own_layers::revert() {

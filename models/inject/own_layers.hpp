@@ -65,13 +65,14 @@ class own_layers {  ///< replaces layers of one module, and of all modules below
 
   /// A place in the host's modules where a function may compute instead of a module: Troupe's function or any other.
   struct place {
-    std::string path;
+    std::string path = {};
     size_t inputs = 1;
-    tensors_function own, original;             ///< Troupe's computation, and the host's
-    std::function<void()> sit, revert;          ///< sit puts Troupe's module there, revert puts the host's module back
-    std::function<void(tensors_function)> put;  ///< puts a module there that calls the given function
-    /// true: a block with attention, which a sample of one token does not test
-    bool attends = false;
+    tensors_function own = {}, original = {};        ///< Troupe's computation, and the host's
+    std::function<void(tensors_function)> put = {};  ///< puts a module there that calls the given function
+    std::function<void()> revert = {};               ///< puts the host's module back
+    /// Puts Troupe's module there; empty if `put` with `own` does so.
+    std::function<void()> sit = {};
+    bool attends = false;  ///< true: a block with attention, which a sample of one token does not test
   };
   [[nodiscard]] const std::vector<place>& places() const { return places_; }
 

@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_i
   BOOST_TEST(scripted.back().at("sample").get<std::string>().size() >= 8U);
 }
 
-// With a learning rate of 0 the weights stay, so that only the windows could change a loss.
+// A learning rate of 0 keeps the weights, so that only other windows could change a loss.
 BOOST_AUTO_TEST_CASE(every_evaluation_takes_the_same_windows_the_last_one_too) {
   const command_folder f;
   const auto losses = [&](const std::string& batches) {

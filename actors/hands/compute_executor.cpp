@@ -175,7 +175,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (map.defined()) f.learned.keep_map(*teaching_, first_of_model(), x.subject, map);
     if (batch.learned_map != nullptr && keep) f.learned.leave_map(x.subject);
     if (in_pieces) {
-      hidden_ = {};
+      hidden_ = run->outputs().without_last();  // the last output comes in pieces, and the exchange completes it
+      if (!training() || !is_own) hidden_ = out_of(slot(x.slots.input), hidden_);
       unfinished_ = std::move(run);
       return put_piece(x);
     }
@@ -267,7 +268,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<void> put_piece(const plan::instruction& x) {
     const auto& what = plan::exchange_of(*p().layout, x.subject, x.segment, plan::use::forward);
     const plan::slice rows = what.rows_of(x.piece);
-    return put_rows(unfinished_->output(), static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count),
+    return put_rows(unfinished_->outputs().last(), static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count),
                     slot(x.slots.output), p().table().units[x.subject].name);
   }
 
@@ -310,12 +311,14 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<void> put_output(const plan::instruction& x, models::values& from) {
     if (x.slots.output == plan::none) return {};
     const auto& name = p().table().units[x.subject].name;
-    if (const auto parts = parts_of(p(), x)) {
-      const at::Tensor last = from.last();
-      from = from.without_last();
-      return put_parts(last, *parts, slot(x.slots.output), name);
-    }
-    return put_transferred(std::exchange(from, {}), slot(x.slots.output), name);
+    const auto parts = parts_of(p(), x);
+    const bool is_inner_sum = x.kind != plan::kind::backward && !ends_unit(p(), x);
+    if (!parts && !is_inner_sum) return put_transferred(std::exchange(from, {}), slot(x.slots.output), name);
+    // The ranks of a group exchange the last tensor alone; the next segment reads the others as they are.
+    const at::Tensor last = from.last();
+    from = from.without_last();
+    return parts ? put_parts(last, *parts, slot(x.slots.output), name)
+                 : put_transferred(last, slot(x.slots.output), name);
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
     if (buffer == plan::none) return {};

@@ -324,8 +324,8 @@ constexpr bool is_computed_encoder(const family& f) {
 
 /// True if models/families/ can compute models of the family. A decoder with learned positions must have one projection
 /// of queries, keys and values, all queries first. Attention and MLP of a decoder must have norms before them, after
-/// them or both, all of them RMS norms if any is after them. For an encoder see is_computed_encoder(). Every layer must
-/// have a name.
+/// them or both, all of them RMS norms if any is after them; a family whose attention and MLP read one residual path
+/// must have none after them. For an encoder see is_computed_encoder(). Every layer must have a name.
 constexpr bool is_computed(const family& f) {
   const auto& n = f.names;
   if (f.is_encoder != f.has_sum_norms() || f.is_encoder != f.has_head_transform()) return false;
@@ -340,6 +340,7 @@ constexpr bool is_computed(const family& f) {
     return false;
   if (!f.has_first_norms() && !f.has_end_norms()) return false;
   if (f.has_end_norms() && (f.norm != norm_kind::rms || f.order_of_norms != norm_order::last)) return false;
+  if (f.has_end_norms() && (!f.keys.parallel_residual.name.empty() || f.keys.parallel_residual.usual)) return false;
   if (f.norm_shift != 0 && (f.norm != norm_kind::rms || f.norm_shift != 1)) return false;
   if (!f.keys.residual_scale.name.empty() && !f.keys.residual_dropout.name.empty()) return false;
   if (!f.is_packed() && (n.query.empty() || n.key.empty() || n.value.empty())) return false;

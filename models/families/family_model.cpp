@@ -175,8 +175,12 @@ at::Tensor family_model::add(segment_scope& scope, const at::Tensor& past, at::T
 values family_model::block(segment_scope& scope, uint32_t segment, const values& input) const {
   if (norms_are_cut()) return block_of_own_columns(scope, segment, input);
   const sequence_split& split = place_.sequence;
-  const uint32_t last = split.degree == 1 ? 1 : split.way == sequence_way::keys ? 2 : 3;
-  if (segment == last) return mlp(scope, input);
+  const uint32_t attends = split.degree == 1 ? 1 : split.way == sequence_way::keys ? 2 : 3;
+  const uint32_t of_mlp = attends + (norms_sum_of(scope).attention ? 1 : 0);
+  if (segment == of_mlp) return mlp(scope, input);
+  if (segment >= attends)
+    return add(scope, input[0], at::Tensor(input[1]),
+               segment < of_mlp ? dropout_site::attention_output : dropout_site::mlp_output);
   if (split.degree == 1) return attention(scope, input);
   if (segment == 0) return attention_in(scope, input);
   if (segment == 2) {
@@ -202,7 +206,11 @@ normed_outputs family_model::attention_inputs(segment_scope& scope, const at::Te
   return {projected(scope, path, next_linears(scope, count, panel_sums::none)), path};
 }
 
-at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
+block_split family_model::norms_sum_of(const segment_scope& scope) const {
+  return norms_of_sums(spec_, place_.split, scope.unit() - 1);
+}
+
+values family_model::attention(segment_scope& scope, const at::Tensor& x) const {
   const auto [inner, past] = attention_inputs(scope, x);
   const attention_shape heads = own_heads(scope.unit());
   at::Tensor qkv = packed(scope, inner);
@@ -212,11 +220,16 @@ at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) co
   return after_attention(scope, past, attention_output(scope, mixed));
 }
 
-at::Tensor family_model::after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const {
+values family_model::after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const {
+  if (norms_sum_of(scope).attention) return summand(scope, past, std::move(y));
   at::Tensor sum = add(scope, past, std::move(y), dropout_site::attention_output);
   if (!spec_.parallel_residual) return sum;
   at::Tensor of_mlp = mlp_sum(scope, past).y.front();
   return add_dropped(scope, sum, std::move(of_mlp), dropout_site::mlp_output, spec_.residual_dropout, added_by::all);
+}
+
+values family_model::summand(const segment_scope& scope, const at::Tensor& past, at::Tensor&& y) {
+  return values({scope.leads() ? past.view_as(past) : past.detach(), std::move(y)});
 }
 
 at::Tensor family_model::attention_output(segment_scope& scope, const at::Tensor& mixed) const {
@@ -254,8 +267,9 @@ normed_outputs family_model::mlp_sum(segment_scope& scope, const at::Tensor& inp
   return {{mlp_output(scope, projected(scope, read, next_linears(scope, count, panel_sums::rounded)))}, x};
 }
 
-at::Tensor family_model::mlp(segment_scope& scope, const at::Tensor& x) const {
+values family_model::mlp(segment_scope& scope, const at::Tensor& x) const {
   auto [y, past] = mlp_sum(scope, x);
+  if (norms_sum_of(scope).mlp) return summand(scope, past, std::move(y.front()));
   return add(scope, past, std::move(y.front()), dropout_site::mlp_output);
 }
 
@@ -272,7 +286,7 @@ values family_model::attention_in(segment_scope& scope, const at::Tensor& x) con
   return values({past, own[0].contiguous(), give_own(scope, own[1].contiguous(), exchanged)});
 }
 
-at::Tensor family_model::attention_of_own_queries(segment_scope& scope, const values& input) const {
+values family_model::attention_of_own_queries(segment_scope& scope, const values& input) const {
   const at::Tensor keys = take_columns(scope, input[2], parts(scope));
   const at::Tensor mixed = self_attention(scope, input[1], keys, own_heads(scope.unit()), spec_.attention_dropout);
   return after_attention(scope, input[0], attention_output(scope, mixed));
@@ -337,7 +351,10 @@ std::vector<at::Tensor> family_model::projected(segment_scope& scope, const at::
 }
 
 at::Tensor family_model::add_columns(segment_scope& scope, const values& input, dropout_site site) const {
-  return add(scope, input[0], take_own(scope, input[1], norm_parts(scope)), site);
+  at::Tensor own = take_own(scope, input[1], norm_parts(scope));
+  // A norm keeps its input until backward, but the memory of the exchanged sum is freed after forward.
+  if (spec_.family->has_end_norms() && own.is_same(input[1])) own = own.clone();
+  return add(scope, input[0], std::move(own), site);
 }
 
 at::Tensor family_model::head_input(segment_scope& scope, const at::Tensor& x) const {

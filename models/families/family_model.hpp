@@ -78,7 +78,9 @@ class family_model final : public language_model {
   [[nodiscard]] bool norms_are_cut() const { return place_.split.norms && place_.split.degree > 1; }
 
   values block(segment_scope& scope, uint32_t segment, const values& input) const;
-  at::Tensor attention(segment_scope& scope, const at::Tensor& x) const;
+  /// Returns the halves of the scope's block with a norm after them that reads a sum over tensor-parallel ranks.
+  [[nodiscard]] block_split norms_sum_of(const segment_scope& scope) const;
+  values attention(segment_scope& scope, const at::Tensor& x) const;
   /// Returns the residual path of a segment with the input `x`: the segment's next norm of `x` if the family norms the
   /// path, else `x`.
   [[nodiscard]] at::Tensor path_of(segment_scope& scope, const at::Tensor& x) const;
@@ -87,10 +89,14 @@ class family_model final : public language_model {
   /// Returns what attention adds to the residual path, before dropout: the output layer applied to `mixed`, the
   /// weighted values of all heads.
   at::Tensor attention_output(segment_scope& scope, const at::Tensor& mixed) const;
-  /// Returns the segment's output: the sum of `past`, the residual path, and `y`, attention's output. If the model
-  /// computes the MLP from the same residual path, the MLP's output is added, too.
-  at::Tensor after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const;
-  at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const;
+  /// Returns the segment's output: the sum of `past`, the residual path, and `y`, attention's output; or summand(). If
+  /// the model computes the MLP from the same residual path, the MLP's output is added, too.
+  values after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const;
+  /// Returns the outputs of a half of a block if the norm after it reads the sum of `y` over tensor-parallel ranks: the
+  /// residual path `past`, then this rank's `y`. Only one rank passes the gradient of `past` on, because the gradient
+  /// of the half's input is summed over the ranks, too.
+  static values summand(const segment_scope& scope, const at::Tensor& past, at::Tensor&& y);
+  values mlp(segment_scope& scope, const at::Tensor& x) const;
   /// Returns the MLP's output, before it is normed, dropped out and added to the residual path, and the residual path.
   [[nodiscard]] normed_outputs mlp_sum(segment_scope& scope, const at::Tensor& input) const;
   /// Computes the MLP a tile of rows at a time, before its result is added to the residual path; applies `norm` first,
@@ -102,7 +108,7 @@ class family_model final : public language_model {
   [[nodiscard]] sequence_parts parts(const segment_scope& scope) const;
   values attention_in(segment_scope& scope, const at::Tensor& x) const;
   values attention_of_own_heads(segment_scope& scope, const values& input) const;
-  at::Tensor attention_of_own_queries(segment_scope& scope, const values& input) const;
+  values attention_of_own_queries(segment_scope& scope, const values& input) const;
 
   // Returns the layout of columns that the ranks of a tensor group exchange if each computes norms for its own columns
   // (tokens) only.

@@ -375,6 +375,24 @@ segment_layers norm_of(const model_spec& s, const extent& e, const char* name, s
   return out;
 }
 
+/// Moves the norm after a half of a block from `half`, the half's last segment, to the beginning of `next`, the segment
+/// that reads the sum of the half's output over tensor-parallel ranks.
+void move_end_norm(const model_spec& s, const extent& e, segment_layers& half, segment_layers& next) {
+  next.layers.insert(next.layers.begin(), std::move(half.layers.back()));
+  half.layers.pop_back();
+  next.segment.saved_bytes += e.own_activations(s.width);
+  half.segment.saved_bytes -= e.activations(s.width);
+  if (half.segment.light.flops > 0) half.segment.light.bytes -= e.activations(s.width);
+}
+
+/// Removes the norm after a half of a block from `half`, the half's last segment, and returns it as a segment of its
+/// own.
+segment_layers end_norm_of(const model_spec& s, const extent& e, const char* name, segment_layers& half) {
+  segment_layers out{{name, {}, 0, 0}, {}};
+  move_end_norm(s, e, half, out);
+  return out;
+}
+
 /// Adds the MLP to `last`, the last segment of attention, if both read the same residual path. `keeps_input`: the
 /// segment already keeps the MLP's input. Both outputs are added to that path, so they have one gradient tensor, unless
 /// each has a dropout mask of its own.
@@ -391,21 +409,27 @@ void join(const model_spec& s, const extent& e, segment_layers mlp, bool keeps_i
   for (layer_info& l : mlp.layers) last.layers.push_back(std::move(l));
 }
 
-void add_block(const model_spec& s, const extent& e, uint32_t block, segment_layers attention, segment_layers mlp,
-               model_table& table) {
+/// Adds a block to the table. `of_sums`: the halves whose norm behind them reads a sum over tensor-parallel ranks.
+void add_block(const model_spec& s, const extent& e, uint32_t block, const block_split& of_sums,
+               segment_layers attention, segment_layers mlp, model_table& table) {
   std::vector<segment_layers> segments;
   if (e.own_tokens > 0) {
     segments.push_back(norm_of(s, e, "attention norm", attention));
+    segment_layers between = norm_of(s, e, "mlp norm", mlp), last{{"residual", {}, 0, 0}, {}};
+    if (of_sums.attention) move_end_norm(s, e, attention, between);
+    if (of_sums.mlp) move_end_norm(s, e, mlp, last);
     segments.push_back(std::move(attention));
-    segments.push_back(norm_of(s, e, "mlp norm", mlp));
+    segments.push_back(std::move(between));
     segments.push_back(std::move(mlp));
-    segments.push_back({{"residual", {}, 0, 0}, {}});
+    segments.push_back(std::move(last));
   } else {
     segments = cut_attention(s, e, s.attention_in(block), std::move(attention));
+    if (of_sums.attention) segments.push_back(end_norm_of(s, e, "attention end", segments.back()));
     if (s.parallel_residual)
       join(s, e, std::move(mlp), /*keeps_input=*/segments.size() == 1, segments.back());
     else
       segments.push_back(std::move(mlp));
+    if (of_sums.mlp) segments.push_back(end_norm_of(s, e, "mlp end", segments.back()));
   }
   add_unit(e, fmt::format("block {}", block), std::move(segments), table);
 }
@@ -592,7 +616,7 @@ model_table table_of(const model_spec& whole, const extent& e, const tensor_spli
     attention.segment.light = attention_light(s, e);
     segment_layers mlp{mlp_segment(s, e), {}};
     block_writer(w, s, block, residual_std).write(sum, attention.layers, mlp.layers);
-    add_block(s, e, block, std::move(attention), std::move(mlp), table);
+    add_block(s, e, block, norms_of_sums(whole, split, block), std::move(attention), std::move(mlp), table);
   }
   add_head(ends, e, layers_of_head(ends, tokens_weight, std::move(sum), table), table);
   return table;

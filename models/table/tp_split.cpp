@@ -96,6 +96,11 @@ model_spec local_block(const model_spec& whole, const tensor_split& split, uint3
   return out;
 }
 
+block_split norms_of_sums(const model_spec& whole, const tensor_split& split, uint32_t block) {
+  const bool any = split.degree > 1 && whole.family->has_end_norms();
+  return {any && split.of(block).attention, any && split.of(block).mlp};
+}
+
 uint64_t widest_inner(const model_spec& whole, const tensor_split& split) {
   uint64_t out = 0;
   for (uint32_t b = 0; b < whole.layers; ++b) out = std::max<uint64_t>(out, local_block(whole, split, b).inner);
@@ -210,18 +215,28 @@ void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core:
   }
 }
 
+namespace {
+
+/// True if a norm of queries, and one of keys, is formed over the elements of all heads, which tensor-parallel ranks
+/// would share.
+bool norms_heads_together(const model_spec& s) {
+  return s.family->has_query_norms() && s.family->query_norms == families::query_norm_span::projection;
+}
+
+}  // namespace
+
 core::result<void> check_split(const model_spec& whole, const tensor_split& split, uint64_t columns) {
   const auto refuse = [&](const std::string& what, uint64_t most) {
     return core::fail(core::error_kind::bad_input,
                       fmt::format("wanted at most {} ranks, one for each {}, got {}", most, what, split.degree));
   };
   for (uint32_t b = 0; b < whole.layers && split.degree > 1; ++b) {
-    if (whole.family->has_end_norms() && (split.of(b).attention || split.of(b).mlp))
+    if (norms_heads_together(whole) && split.of(b).attention)
       return core::fail(
           core::error_kind::bad_input,
-          fmt::format("wanted attention and MLP of all blocks whole in a {} model, because the norms behind them need "
-                      "the sums of all ranks, got {} ranks that share block {}; tensor_parallel.partition_config with "
-                      "a spec of the embedding alone divides the vocabulary",
+          fmt::format("wanted attention of all blocks whole in a {} model, because its norms of queries and keys span "
+                      "all heads, got {} ranks that share that of block {}; tensor_parallel.partition_config with specs "
+                      "of the MLP and of the embedding divides these",
                       whole.family->model_type, split.degree, b));
     if (whole.parallel_residual && split.of(b).attention != split.of(b).mlp)
       return core::fail(core::error_kind::bad_input,

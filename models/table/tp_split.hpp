@@ -56,6 +56,10 @@ struct model_place {  ///< a rank's position in the tensor and sequence groups t
 model_spec local_block(const model_spec& whole, const tensor_split& split, uint32_t block);
 /// Returns the largest inner width of an MLP on any tensor rank.
 uint64_t widest_inner(const model_spec& whole, const tensor_split& split);
+/// Returns the halves of a block with a norm behind them that reads a sum over tensor-parallel ranks. Such a norm is
+/// computed by the segment after the one that ends in the sum: a segment of its own or, if norms are divided, the one
+/// that computes norms of a rank's own columns.
+block_split norms_of_sums(const model_spec& whole, const tensor_split& split, uint32_t block);
 /// Returns the sizes of a tensor-parallel rank's part of the embedding and the head, those of the widest rank.
 model_spec local_ends(const model_spec& whole, const tensor_split& split);
 
@@ -91,10 +95,10 @@ struct exchanged_bytes {
 /// becomes two segments, the logits and the loss.
 void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local);
 
-/// Checks that a model can be divided over tensor-parallel ranks. Errors (bad_input): blocks that are divided in a
-/// model with norms after attention and MLP; more ranks than attention heads, elements of an MLP's inner width, rows of
-/// the vocabulary or `columns` of a sample, if these are divided; norms that are divided although some block or the
-/// vocabulary is not.
+/// Checks that a model can be divided over tensor-parallel ranks. Errors (bad_input): attention that is divided in a
+/// model whose norms of queries and keys span all heads; more ranks than attention heads, elements of an MLP's inner
+/// width, rows of the vocabulary or `columns` of a sample, if these are divided; norms that are divided although some
+/// block or the vocabulary is not.
 core::result<void> check_split(const model_spec& whole, const tensor_split& split,
                                uint64_t columns = std::numeric_limits<uint64_t>::max());
 

@@ -51,10 +51,10 @@ T take(core::result<T> r) {
 
 struct bound_model {
   bound_model(const std::string& json, core::dtype dtype, uint64_t rows, uint64_t columns, uint64_t head_tile_rows = 0,
-              uint64_t mlp_tile_rows = 0)
+              uint64_t mlp_tile_rows = 0, const model_place& place = {})
       : spec(in_tiles(take(parse_model_spec(json)), head_tile_rows, mlp_tile_rows)),
         type(dtype),
-        model(take(make_language_model(spec, dtype, rows, columns))),
+        model(take(make_language_model(spec, dtype, rows, columns, {}, place))),
         binding(model->table(), dtype) {
     at::set_num_threads(1);
     std::mt19937_64 random(7);

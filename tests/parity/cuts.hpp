@@ -27,6 +27,9 @@ inline const std::string gpt2 =
 inline const std::string llama =
     "model: {model_type: llama, num_hidden_layers: 4, hidden_size: 32, num_attention_heads: 4, num_key_value_heads: 2, "
     "intermediate_size: 64, max_position_embeddings: 16, vocab_size: 96}\n";
+inline const std::string gemma2 =
+    "model: {model_type: gemma2, num_hidden_layers: 4, hidden_size: 32, num_attention_heads: 4, "
+    "num_key_value_heads: 2, head_dim: 8, intermediate_size: 64, max_position_embeddings: 16, vocab_size: 96}\n";
 inline const std::string zero = "zero_optimization.";
 
 struct cut {

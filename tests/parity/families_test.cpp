@@ -34,18 +34,16 @@ std::string model_of(const std::string& family, const std::string& keys) {
 
 const std::vector<family_job> jobs = {
     {model_of("qwen3", ", num_key_value_heads: 2, head_dim: 16")},
-    {model_of("olmo2", ", num_key_value_heads: 2"), "the norms behind them need the sums of all ranks"},
+    {model_of("olmo2", ", num_key_value_heads: 2"), "its norms of queries and keys span all heads"},
     {model_of("granite",
               ", num_key_value_heads: 2, embedding_multiplier: 3, attention_multiplier: 0.2, "
               "residual_multiplier: 0.5, logits_scaling: 2, tie_word_embeddings: true")},
     {model_of("gemma2",
               ", num_key_value_heads: 2, head_dim: 8, sliding_window: 6, query_pre_attn_scalar: 12, "
-              "attn_logit_softcapping: 3, final_logit_softcapping: 2"),
-     "the norms behind them need the sums of all ranks"},
+              "attn_logit_softcapping: 3, final_logit_softcapping: 2")},
     {model_of("gemma3_text",
               ", num_key_value_heads: 2, head_dim: 8, sliding_window: 6, sliding_window_pattern: 2, "
-              "rope_theta: 1000, rope_local_base_freq: 100"),
-     "the norms behind them need the sums of all ranks"},
+              "rope_theta: 1000, rope_local_base_freq: 100")},
     {model_of("phi3",
               ", num_key_value_heads: 2, head_dim: 8, partial_rotary_factor: 0.5, sliding_window: 6, "
               "resid_pdrop: 0.1")},

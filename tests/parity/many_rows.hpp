@@ -15,6 +15,10 @@ inline const std::string short_gpt2 =
 inline const std::string short_llama =
     "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 16, num_attention_heads: 2, num_key_value_heads: 1, "
     "intermediate_size: 24, max_position_embeddings: 16, vocab_size: 96}\n";
+/// A model with norms behind attention and MLP.
+inline const std::string short_gemma2 =
+    "model: {model_type: gemma2, num_hidden_layers: 2, hidden_size: 16, num_attention_heads: 2, num_key_value_heads: "
+    "2, head_dim: 8, intermediate_size: 24, max_position_embeddings: 16, vocab_size: 96}\n";
 
 /// Settings with 4,800 tokens for each rank and micro-batch: two panels and a part of a third.
 inline const settings many_rows = {"train_micro_batch_size_per_gpu=300"};

@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(ranks_with_columns_of_their_own_have_tiles_of_their_own) {
 
 // If norms are sharded, the MLP is a segment without its norm, and the residual connection belongs to another segment.
 BOOST_AUTO_TEST_CASE(tensor_ranks_leave_the_bits_of_mlps) {
-  for (const std::string& model : {short_gpt2, short_llama})
+  for (const std::string& model : {short_gpt2, short_llama, short_gemma2})
     for (const settings& how : {settings{}, settings{"parallel.sharded_norms=true"}, checkpointing})
       check_tiles(model, settings{"parallel.tensor=2", "tied_gradients=per_use"} + how,
                   {mlp_tiles, mlp_tiles + cut(2, "zb_h1") + stage(1)});

@@ -76,6 +76,25 @@ void check_saved_bytes(const std::string& json, core::dtype type, uint64_t rows 
     }
 }
 
+/// Checks the bytes that the segments of a block keep on one of two tensor ranks. Each reads what the one before has
+/// returned: a summand has the size of the sum.
+void check_cut_bytes(const std::string& json, core::dtype type) {
+  bound_model m(json, type, 2, 128, 0, 0, {.split = {.degree = 2}});
+  owned_batch data(2, 128, m.spec.vocabulary);
+  values hidden = m.model->forward(0, 0, data.batch, {}, m.binding)->outputs();
+  const auto& segments = m.model->table().units[1].segments;
+  BOOST_TEST_REQUIRE(segments.size() == 4U);
+  for (uint32_t s = 0; s < segments.size(); ++s) {
+    const int64_t before = counting_allocator::installed().live();
+    const auto run = m.model->forward(1, s, data.batch, hidden, m.binding);
+    const auto kept = static_cast<double>(counting_allocator::installed().live() - before);
+    const auto wanted = static_cast<double>(segments[s].saved_bytes);  // the output's bytes are those of the input
+    BOOST_TEST(std::abs(kept / wanted - 1) < 0.02,
+               segments[s].name << " keeps " << kept << " bytes, the table says " << wanted);
+    hidden = run->outputs();
+  }
+}
+
 /// Checks the bytes that segments keep with `keeps_light`, and that their backward then needs at most the additional
 /// bytes that the table predicts, apart from gradients.
 void check_light_bytes(const std::string& json, core::dtype type) {
@@ -270,6 +289,13 @@ BOOST_AUTO_TEST_CASE(models_with_further_norms_and_factors_keep_the_bytes_of_the
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) BOOST_TEST_CONTEXT(json) {
         check_saved_bytes(json, type);
         check_weight_bytes(json, type);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(segments_of_norms_behind_sums_of_tensor_ranks_keep_the_bytes_of_their_table) {
+  for (const auto& json : {gemma2_json, gemma3_json})
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) BOOST_TEST_CONTEXT(json) {
+        check_cut_bytes(json, type);
       }
 }
 

@@ -1,9 +1,11 @@
 // Compares the table of one tensor rank with the table of the whole model and the sharding of each parameter.
 #include "models/table/tp_split.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "core/tied_copies.hpp"
 #include "core/tp_slices.hpp"
@@ -35,6 +37,10 @@ const std::vector<std::string> families = {
 const std::string gpt_neox_json =
     R"({"model_type": "gpt_neox", "num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 3,
         "intermediate_size": 40, "max_position_embeddings": 16, "vocab_size": 31, "rotary_pct": 0.5})";
+
+const std::string gemma2_json =
+    R"({"model_type": "gemma2", "num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 4, "head_dim": 8,
+        "num_key_value_heads": 2, "intermediate_size": 40, "max_position_embeddings": 16, "vocab_size": 31})";
 
 constexpr uint64_t rows = 2, columns = 8, element_bytes = 4;
 
@@ -222,22 +228,70 @@ BOOST_AUTO_TEST_CASE(a_segment_of_attention_and_mlp_is_cut_by_heads_and_by_the_i
   BOOST_TEST((table.units[1].segments[0].input_gradient.op == exchange_op::sum));
 }
 
+BOOST_AUTO_TEST_CASE(a_norm_behind_a_half_that_is_cut_is_in_the_segment_that_reads_the_sum) {
+  const auto spec = spec_of(gemma2_json);
+  const uint64_t hidden = rows * columns * spec.width * element_bytes;
+  const auto whole = table_of(spec);
+  const auto check = [&](const tensor_split& split, const std::vector<std::string>& names,
+                         const std::vector<uint64_t>& norms) {
+    const auto table = table_of(spec, split);
+    BOOST_TEST(table.units[1].parameters == whole.units[1].parameters, boost::test_tools::per_element());
+    uint64_t saved = 0;
+    std::vector<std::string> got;
+    std::vector<uint64_t> got_norms;
+    for (uint32_t s = 0; s < table.units[1].segments.size(); ++s) {
+      const auto layers = table.layers_of(1, s);
+      got.push_back(table.units[1].segments[s].name);
+      got_norms.push_back(
+          static_cast<uint64_t>(std::ranges::count(layers, core::layer_kind::norm, &core::layer_info::kind)));
+      saved += table.units[1].segments[s].saved_bytes;
+    }
+    BOOST_TEST(got == names, boost::test_tools::per_element());
+    BOOST_TEST(got_norms == norms, boost::test_tools::per_element());
+    BOOST_TEST(saved > 2 * hidden);
+    return table.units[1].segments;
+  };
+  const auto both = check({.degree = 2}, {"attention", "attention end", "mlp", "mlp end"}, {1, 1, 1, 1});
+  for (const size_t s : {size_t{0}, size_t{2}}) {
+    BOOST_TEST_INFO_SCOPE("s " << s);
+    BOOST_TEST((both[s].output.op == exchange_op::sum && both[s].output.bytes == hidden));
+    BOOST_TEST((both[s].input_gradient.op == exchange_op::sum));
+    BOOST_TEST((both[s + 1].output.op == exchange_op::none && both[s + 1].input_gradient.op == exchange_op::none));
+    BOOST_TEST(both[s + 1].saved_bytes == hidden);
+  }
+  check({.degree = 2, .blocks = {{true, false}}}, {"attention", "attention end", "mlp"}, {1, 1, 2});
+  check({.degree = 2, .blocks = {{false, true}}}, {"attention", "mlp", "mlp end"}, {2, 1, 1});
+  const auto own = check({.degree = 2, .norms = true}, {"attention norm", "attention", "mlp norm", "mlp", "residual"},
+                         {1, 0, 2, 0, 1});
+  BOOST_TEST(own[2].saved_bytes == hidden);  // two inputs of norms, in half of the columns
+  BOOST_TEST(own[4].saved_bytes == hidden / 2);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_norms_behind_blocks_are_alike_and_with_divided_norms_sums) {
+  const auto spec = spec_of(gemma2_json);
+  for (const bool norms : {false, true})
+    for (const auto& p : table_of(spec, {.degree = 2, .norms = norms}).parameters) {
+      const bool is_behind = p.name.find("post_") != std::string::npos;
+      if (is_behind) BOOST_TEST((p.share == (norms ? tensor_share::summed : tensor_share::alike)), p.name);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(more_ranks_than_there_is_to_cut_are_refused) {
   const auto spec = spec_of(families[0]);
   const auto olmo2 = spec_of(R"({"model_type": "olmo2", "num_hidden_layers": 2})");
-  const auto behind = check_split(olmo2, {.degree = 2});
-  BOOST_REQUIRE(!behind.has_value());
+  const auto together = check_split(olmo2, {.degree = 2, .blocks = {{false, true}}});
+  BOOST_REQUIRE(!together.has_value());
   BOOST_TEST(
-      behind.error().text ==
-      "wanted attention and MLP of all blocks whole in a olmo2 model, because the norms behind them need the sums "
-      "of all ranks, got 2 ranks that share block 0; tensor_parallel.partition_config with a spec of the embedding "
-      "alone "
-      "divides the vocabulary");
+      together.error().text ==
+      "wanted attention of all blocks whole in a olmo2 model, because its norms of queries and keys span all heads, "
+      "got 2 ranks that share that of block 1; tensor_parallel.partition_config with specs of the MLP and of the "
+      "embedding divides these");
   const auto neox = spec_of(gpt_neox_json);
   BOOST_TEST(check_split(neox, {.degree = 2}).has_value());
   BOOST_TEST(!check_split(neox, {.degree = 2, .norms = true}).has_value());
   BOOST_TEST(!check_split(neox, {.degree = 2, .blocks = {{true, false}}}).has_value());
-  BOOST_TEST(check_split(olmo2, {.degree = 2, .blocks = {{false, false}, {false, false}}}).has_value());
+  BOOST_TEST(check_split(olmo2, {.degree = 2, .blocks = {{false, true}, {false, true}}}).has_value());
+  BOOST_TEST(!check_split(olmo2, {.degree = 2, .norms = true, .blocks = {{false, true}, {false, true}}}).has_value());
   const auto refused = check_split(spec, {.degree = 4});
   BOOST_TEST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().text == "wanted at most 3 ranks, one for each attention head, got 4");

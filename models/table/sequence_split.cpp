@@ -23,11 +23,6 @@ core::result<void> check_sequence(const model_spec& local, uint64_t columns, con
     return core::fail(core::error_kind::bad_input,
                       fmt::format("wanted at most {} ranks, one for each {}, got {}", most, what, split.degree));
   };
-  if (split.way == sequence_way::keys && split.degree > 1 && !local.attention_in(0).causal)
-    return core::fail(core::error_kind::bad_input,
-                      fmt::format("wanted 1 for a {} model, whose tokens attend to those after them, got {}; "
-                                  "parallel.sequence divides its samples",
-                                  local.family->model_type, split.degree));
   if (split.way == sequence_way::heads && split.degree > local.heads)
     return refuse("attention head of a rank", local.heads);
   if (split.degree > columns) return refuse("token of a sample", columns);

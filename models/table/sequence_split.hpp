@@ -53,8 +53,7 @@ struct dealt_heads {
 dealt_heads heads_of(const model_spec& block, const sequence_split& split);
 
 /// Checks that samples of `columns` tokens can be divided over a sequence group. Errors (bad_input): more ranks than
-/// columns; if heads are exchanged, more ranks than the query heads of a tensor-parallel rank; if keys are gathered,
-/// attention that is not causal.
+/// columns; if heads are exchanged, more ranks than the query heads of a tensor-parallel rank.
 core::result<void> check_sequence(const model_spec& local, uint64_t columns, const sequence_split& split);
 
 }  // namespace troupe::models

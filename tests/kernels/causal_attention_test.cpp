@@ -339,9 +339,10 @@ using two_callers = std::vector<std::vector<query_run>>;
 /// with one call for all queries: outputs and gradients of queries have the bits of that call, gradients of keys and
 /// values add up to its gradients.
 void check_runs(const two_callers& callers, core::dtype type, uint64_t heads, uint64_t kv_heads,
-                const attention_dropout& dropout, uint64_t window) {
+                const attention_dropout& dropout, uint64_t window, bool causal = true) {
   attention_sizes s{type, 131, heads, kv_heads, 8};
   s.window = window;
+  s.causal = causal;
   const uint64_t size = core::size_of(type), query = heads * 8 * size, key = 2 * kv_heads * 8 * size;
   const auto qkv = stored_as(type, numbers(s.tokens * (heads + 2 * kv_heads) * 8, 1, type));
   const auto dy = stored_as(type, numbers(s.tokens * heads * 8, 2, type));
@@ -392,8 +393,10 @@ BOOST_AUTO_TEST_CASE(some_queries_have_the_bits_of_all_and_their_gradients_add_u
        {two_callers{{{0, 19, 0}, {70, 61, 19}}, {{19, 51, 0}}}, two_callers{{{0, 64, 0}, {128, 3, 64}}, {{64, 64, 0}}}})
     for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
       for (const auto& [heads, kv_heads] : {std::pair<uint64_t, uint64_t>{2, 2}, {4, 1}})
-        for (const auto* dropout : {&none, &thirds})
+        for (const auto* dropout : {&none, &thirds}) {
           for (const uint64_t window : {0U, 1U, 40U}) check_runs(callers, type, heads, kv_heads, *dropout, window);
+          check_runs(callers, type, heads, kv_heads, *dropout, 0, /*causal=*/false);
+        }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -20,9 +20,8 @@ constexpr uint64_t steps = 3;
 
 struct family_job {
   std::string model;
-  std::string no_tensor = {};   // words of the error of a tensor degree; empty: the family has tensor ranks
-  std::string no_context = {};  // words of the error of a context degree; empty: the family has context ranks
-  settings further = {};        // settings that the family needs
+  std::string no_tensor = {};  // words of the error of a tensor degree; empty: the family has tensor ranks
+  settings further = {};       // settings that the family needs; only encoders have any
 };
 
 std::string model_of(const std::string& family, const std::string& keys) {
@@ -53,13 +52,13 @@ const std::vector<family_job> jobs = {
     {model_of("gpt_neox", ", use_parallel_residual: false, attention_bias: false, tie_word_embeddings: true")},
     {model_of("bert", ", type_vocab_size: 2, hidden_dropout_prob: 0, attention_probs_dropout_prob: 0"),
      "",
-     "whose tokens attend to those after them",
      {"data.masking.mask_token_id=3"}},
     {model_of("roberta", ", hidden_act: gelu_new"),
      "",
-     "whose tokens attend to those after them",
      {"data.masking.mask_token_id=3", "data.masking.probability=0.3"}},
 };
+
+bool is_encoder(const family_job& job) { return !job.further.empty(); }
 
 settings micros(int n) { return {fmt::format("gradient_accumulation_steps={}", n)}; }
 settings stage(int n) { return {fmt::format("zero_optimization.stage={}", n)}; }
@@ -75,7 +74,6 @@ BOOST_AUTO_TEST_CASE(ranks_that_share_samples_train_the_uncut_model) {
       const auto whole = train(job, common, steps, first_gradients::read);
       for (const std::string cut : {"tensor", "sequence", "context"}) {
         if (cut == "tensor" && !each.no_tensor.empty()) continue;
-        if (cut == "context" && !each.no_context.empty()) continue;
         BOOST_TEST_CONTEXT(each.model << type << ", " << cut) {
           const auto got =
               train(job, common + settings{fmt::format("parallel.{}=2", cut)}, steps, first_gradients::read);
@@ -116,8 +114,31 @@ BOOST_AUTO_TEST_CASE(a_cut_that_a_family_does_not_have_is_refused_by_name) {
   for (const family_job& each : jobs) {
     const small_job job(each.model);
     if (!each.no_tensor.empty()) check_failed(job.try_open({"parallel.tensor=2"}), each.no_tensor);
-    if (!each.no_context.empty())
-      check_failed(job.try_open(each.further + settings{"parallel.context=2"}), each.no_context);
+  }
+}
+
+// Context ranks gather the keys of all tokens, and each query of an encoder attends to all of them. Samples of 13
+// tokens give the ranks different numbers of tokens.
+BOOST_AUTO_TEST_CASE(encoders_train_alike_over_every_cut_with_context_ranks) {
+  for (const family_job& each : jobs) {
+    if (!is_encoder(each)) continue;
+    const small_job job(each.model);
+    const settings common = micros(2) + each.further + settings{"data.sequence_length=13"};
+    const settings wide = common + settings{"data_types.param_dtype=fp64", "optimizer.params.eps=1.0e-5"};
+    const auto whole = train(job, wide, steps, first_gradients::read);
+    for (const settings& more : {settings{"parallel.context=3"}, settings{"parallel.context=2", "parallel.tensor=2"}})
+      BOOST_TEST_CONTEXT(each.model << text_of(more)) {
+        const auto got = train(job, wide + more, steps, first_gradients::read);
+        check_near(got, whole, 1e-12);
+        check_gradients(got, whole, 1e-12);
+      }
+    const settings shared =
+        common + settings{"parallel.context=2", "gradient_order=per_step", "tied_gradients=per_use"};
+    const auto reference = train(job, shared + stage(0), steps);
+    for (const settings& more :
+         {stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+          stage(2) + settings{"activation_checkpointing.enabled=true", "cluster.row_tile_bytes=4096"}})
+      BOOST_TEST_CONTEXT(each.model << text_of(more)) { check_same(train(job, shared + more, steps), reference); }
   }
 }
 
@@ -125,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_cut_that_a_family_does_not_have_is_refused_by_name) {
 // the whole step divides, although micro-batches have different numbers of them.
 BOOST_AUTO_TEST_CASE(an_encoders_loss_is_the_mean_over_the_targets_of_the_step) {
   for (const family_job& each : jobs) {
-    if (each.no_context.empty()) continue;
+    if (!is_encoder(each)) continue;
     const small_job job(each.model);
     const settings common = each.further + settings{"data_types.param_dtype=fp64", "gradient_order=per_step"};
     const auto whole =
@@ -141,7 +162,7 @@ BOOST_AUTO_TEST_CASE(an_encoders_loss_is_the_mean_over_the_targets_of_the_step) 
 }
 
 BOOST_AUTO_TEST_CASE(what_an_encoder_does_not_do_is_refused_by_name) {
-  const auto& bert = *std::ranges::find_if(jobs, [](const family_job& j) { return !j.no_context.empty(); });
+  const auto& bert = *std::ranges::find_if(jobs, is_encoder);
   const small_job job(bert.model);
   check_failed(job.try_open({}), "mask_token_id: wanted the token that replaces masked ones of a bert model");
   check_failed(job.try_open(bert.further + settings{"parallel.tensor=2", "parallel.sharded_norms=true"}),
@@ -153,7 +174,7 @@ BOOST_AUTO_TEST_CASE(what_an_encoder_does_not_do_is_refused_by_name) {
 
 // An evaluation's masks are those of the windows alone, so it gives the same loss again, also with other micro-batches.
 BOOST_AUTO_TEST_CASE(an_encoder_is_evaluated_with_the_same_masks_each_time) {
-  const auto& bert = *std::ranges::find_if(jobs, [](const family_job& j) { return !j.no_context.empty(); });
+  const auto& bert = *std::ranges::find_if(jobs, is_encoder);
   const small_job job(bert.model);
   const settings common = bert.further + settings{"data_types.param_dtype=fp64", "data.validation_fraction=0.3"};
   std::vector<double> losses;
@@ -168,6 +189,10 @@ BOOST_AUTO_TEST_CASE(an_encoder_is_evaluated_with_the_same_masks_each_time) {
   BOOST_TEST(losses[0] == losses[1]);
   BOOST_TEST(losses[2] == losses[3]);
   BOOST_TEST(std::abs(losses[2] / losses[0] - 1) <= 1e-12);
+  const auto shared = job.open(common + settings{"train_micro_batch_size_per_gpu=3", "parallel.context=2"});
+  const auto loss = shared->evaluate();
+  BOOST_TEST_REQUIRE(loss.has_value());
+  BOOST_TEST(std::abs(*loss / losses[0] - 1) <= 1e-12);
 }
 
 // The validation part, the last 1,024 of 4,096 tokens, begins with 528 special tokens, which are never chosen.

@@ -104,7 +104,7 @@ std::string rank_plan::describe(uint32_t id) const {
   if (row.subject == subject_type::of_swap) out.append(" ").append(name_of(x.what)).append(" of");
   if (row.subject != subject_type::nothing) append_subject(out += ' ', *this, x);
   if (of_unit) append_segment(out, *this, x);
-  if (x.again) out.append(", again");
+  if (x.repeats != repetition::none) out.append(", again");
   if (of_unit) append_piece(out, *layout, x);
   if (options().accumulation > 1) out.append(", micro ").append(fmt::to_string(x.micro));
   if (row.subject == subject_type::gather_set) out += x.use == use::forward ? ", forward" : ", backward";

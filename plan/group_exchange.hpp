@@ -54,8 +54,8 @@ inline group_exchange exchange_of(const job_layout& l, uint32_t unit, uint32_t s
 /// exchanges one of the pieces. Returns 1 if the output is whole, for the exchange of a recompute, and for kinds
 /// without pieces.
 inline uint32_t output_pieces(const job_layout& l, const operation& x) {
-  const bool may_be_piece =
-      x.kind == kind::forward || x.kind == kind::multiply || (x.kind == kind::exchange && !x.again);
+  const bool may_be_piece = x.kind == kind::forward || x.kind == kind::multiply ||
+                            (x.kind == kind::exchange && x.repeats == repetition::none);
   return may_be_piece ? exchange_of(l, x.subject, x.segment, x.use).pieces : 1;
 }
 

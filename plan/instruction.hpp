@@ -78,6 +78,13 @@ enum class swapped : uint8_t {
   activations,  ///< input of a unit
 };
 
+/// The repetition, within one step, that an instruction belongs to.
+enum class repetition : uint8_t {
+  none,       ///< value of every instruction that belongs to no repetition
+  recompute,  ///< exchange that a recompute repeats
+  redo,       ///< swap of the states of a redo
+};
+
 /// The outcome of the step's vote, equal on all ranks. `skipped`: the vote found an overflow. `clipped`: no overflow,
 /// but a norm above its limit, so that gradients are clipped. `not_skipped`: neither.
 enum class branch : uint8_t { not_skipped, clipped, skipped };
@@ -162,7 +169,7 @@ struct operation {
   operation_slots slots;
   /// gather: reads the second copy of parameters (hpZ). release: first stores this rank's part of that copy.
   bool near = false;
-  bool again = false;  ///< exchange: belongs to a recompute. Swap of states: belongs to a redo.
+  plan::repetition repeats = repetition::none;
   uint64_t bytes = 0;  ///< bytes that the instruction moves (fabric, shard) or touches
   double flops = 0;
 };

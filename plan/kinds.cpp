@@ -18,23 +18,37 @@ constexpr auto gathers = hidden_work::gathers, reductions = hidden_work::reducti
                updates = hidden_work::updates;
 
 /// Bits of the fields of an operation that not all kinds have. The bits of slots follow each other as in `all_slots`.
-constexpr uint32_t segment = 1U << 0, piece = 1U << 1, what = 1U << 2, near = 1U << 3, again = 1U << 4,
-                   parameters = 1U << 5, compressed = 1U << 6, gradients = 1U << 7, matrices = 1U << 8,
-                   staging = 1U << 9, moved = 1U << 10, input = 1U << 11, output = 1U << 12, window = 1U << 13;
-constexpr std::array names = {
-    "segment",          "piece",           "what",           "near",          "again",       "slots.parameters",
-    "slots.compressed", "slots.gradients", "slots.matrices", "slots.staging", "slots.moved", "slots.input",
-    "slots.output",     "slots.window"};
+constexpr uint32_t segment = 1U << 0, piece = 1U << 1, what = 1U << 2, near = 1U << 3, of_recompute = 1U << 4,
+                   of_redo = 1U << 5, parameters = 1U << 6, compressed = 1U << 7, gradients = 1U << 8,
+                   matrices = 1U << 9, staging = 1U << 10, moved = 1U << 11, input = 1U << 12, output = 1U << 13,
+                   window = 1U << 14;
+constexpr std::array names = {"segment",
+                              "piece",
+                              "what",
+                              "near",
+                              "repeats: recompute",
+                              "repeats: redo",
+                              "slots.parameters",
+                              "slots.compressed",
+                              "slots.gradients",
+                              "slots.matrices",
+                              "slots.staging",
+                              "slots.moved",
+                              "slots.input",
+                              "slots.output",
+                              "slots.window"};
 static_assert(window == parameters << (all_slots.size() - 1) && window == 1U << (names.size() - 1),
               "a slot has no bit");
 
 constexpr uint32_t of_forward = parameters | compressed | input | output | window, of_backward = of_forward,
-                   of_multiply = piece | parameters | compressed | input | output, of_recompute = segment | of_forward;
+                   of_multiply = piece | parameters | compressed | input | output;
 
 /// Returns the fields and slots, as bits, that have other values than their defaults in operation `x`.
 uint32_t fields_of(const operation& x) {
   uint32_t out = (x.segment != none ? segment : 0U) | (x.piece != 0 ? piece : 0U) |
-                 (x.what != swapped::nothing ? what : 0U) | (x.near ? near : 0U) | (x.again ? again : 0U);
+                 (x.what != swapped::nothing ? what : 0U) | (x.near ? near : 0U) |
+                 (x.repeats == repetition::recompute ? of_recompute : 0U) |
+                 (x.repeats == repetition::redo ? of_redo : 0U);
   for (size_t k = 0; k < all_slots.size(); ++k) out |= x.slots.*all_slots[k] != none ? parameters << k : 0U;
   return out;
 }
@@ -66,15 +80,15 @@ constexpr std::array<kind_row, num_kinds + 1> rows{{
     row(kind::receive, "receive", fabric, unit, moved, 0, own_index, {"#a8cdb9", "#86b59f"}, receive, touched::moved,
         hidden_work::none, member_group::neighbours, moved_elements::bytes,
         {" input of", " gradient of the output of"}),
-    row(kind::exchange, "exchange", fabric, unit, segment | moved, piece | again, own_index, {"#5aa7a0", "#4f9f97"},
-        step, touched::exchanged, hidden_work::none, member_group::segment, moved_elements::exchanged,
-        {" output of", " gradient of the input of"}),
+    row(kind::exchange, "exchange", fabric, unit, segment | moved, piece | of_recompute, own_index,
+        {"#5aa7a0", "#4f9f97"}, step, touched::exchanged, hidden_work::none, member_group::segment,
+        moved_elements::exchanged, {" output of", " gradient of the input of"}),
     row(kind::forward, "forward", compute, unit, segment, of_forward, per_segment, {"#6aa3d8", "#6aa9e2"}, forward,
         touched::saved),
     row(kind::multiply, "multiply", compute, unit, segment, of_multiply, own_index, {"#8fbbe3", "#8fc0ec"}, forward,
         touched::nothing),
-    row(kind::recompute, "recompute", compute, unit, 0, of_recompute, per_segment, {"#a99ad6", "#a394d4"}, backward,
-        touched::saved),
+    row(kind::recompute, "recompute", compute, unit, 0, segment | of_forward, per_segment, {"#a99ad6", "#a394d4"},
+        backward, touched::saved),
     row(kind::backward, "backward", compute, unit, segment, of_backward, per_segment, {"#2f5f98", "#3d74b4"}, backward,
         touched::saved_and_gradients),
     row(kind::weigh, "weigh", compute, unit, segment, input, per_segment, {"#4a9aa6", "#3f8e9b"}, backward,
@@ -107,9 +121,9 @@ constexpr std::array<kind_row, num_kinds + 1> rows{{
     row(kind::snapshot, "snapshot", writer, of_block, staging, 0, per_subject, {"#9fb4c7", "#8aa0b5"}, untimed),
     row(kind::write, "write", writer, of_block, staging, 0, per_subject, {"#54728c", "#5e7f9c"}, untimed,
         touched::disk_written_late),
-    row(kind::swap_in, "swap_in", io, of_swap, what | window, again, own_index, {"#7fb3a4", "#6fa394"}, untimed,
+    row(kind::swap_in, "swap_in", io, of_swap, what | window, of_redo, own_index, {"#7fb3a4", "#6fa394"}, untimed,
         touched::disk_read, swaps),
-    row(kind::swap_out, "swap_out", io, of_swap, what | window, again, own_index, {"#4c8474", "#5b9483"}, untimed,
+    row(kind::swap_out, "swap_out", io, of_swap, what | window, of_redo, own_index, {"#4c8474", "#5b9483"}, untimed,
         touched::disk_written, swaps),
     row(static_cast<kind>(num_kinds), "?", control, nothing, 0, 0, own_index, {}),
 }};

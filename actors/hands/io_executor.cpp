@@ -90,9 +90,8 @@ bool io_executor::outlives(const plan::instruction& x) const {
   if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
   const auto& p = context_->plan();
   const auto& b = p.blocks[x.subject];
-  return std::ranges::all_of(
-             context_->program->dependents[x.id],
-             [&](uint32_t id) { return p.instructions[id].again && p.instructions[id].lane == plan::lane::io; }) &&
+  return std::ranges::all_of(context_->program->dependents[x.id],
+                             [&](uint32_t id) { return p.instructions[id].repeats == plan::repetition::redo; }) &&
          plan::states_read(*p.layout, b).bytes + plan::part_offset(*p.layout, b, plan::state_part::master) > 0;
 }
 

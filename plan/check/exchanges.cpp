@@ -77,8 +77,8 @@ core::result<void> exchanges(const job_layout& l, const collective_pieces& all) 
             return core::fail(ok.error().in(l.table->units[u].name));
         }
         x.piece = 0;
-        x.again = pieces > 1;  // a recompute exchanges all rows at once
-        if (!x.again) continue;
+        if (pieces == 1) continue;
+        x.repeats = repetition::recompute;  // a recompute exchanges all rows at once
         if (auto ok = exchange(l, what, all.exchange(x)); !ok) return core::fail(ok.error().in(l.table->units[u].name));
       }
   return {};

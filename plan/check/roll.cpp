@@ -60,7 +60,7 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
 /// True if the instruction computes or exchanges a piece of a matrix product that is computed in pieces of rows, but
 /// not the first piece, which `forward` computes.
 bool is_piece(const rank_plan& p, const instruction& x) {
-  return x.use == use::forward && !x.again && x.piece > 0 &&
+  return x.use == use::forward && x.repeats == repetition::none && x.piece > 0 &&
          x.piece < exchange_of(*p.layout, x.subject, x.segment, use::forward).pieces;
 }
 
@@ -168,22 +168,23 @@ uint32_t* own_entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return later == none ? nullptr : &(x.kind == kind::send ? r.send : r.receive)[r.place_of(x.use, x.micro, later)];
     }
     case kind::exchange: {
+      const bool again = x.repeats == repetition::recompute;
       const bool wanted = exchange_of(*p.layout, x.subject, x.segment, x.use).op != core::exchange_op::none;
-      if (!wanted || (x.use != use::forward && (!trains || x.again))) return nullptr;
+      if (!wanted || (x.use != use::forward && (!trains || again))) return nullptr;
       if (x.piece > 0)
         return is_piece(p, x) ? &r.piece_exchange[r.piece_of(x.micro, r.segment_base[x.subject] + x.segment, x.piece)]
                               : nullptr;
-      if (x.again && !(trains && p.options().recomputes(x.subject) && p.options().repeat_exchanges)) return nullptr;
-      return &r.exchange[r.exchange_of(x.use, x.again, x.micro, r.segment_base[x.subject] + x.segment)];
+      if (again && !(trains && p.options().recomputes(x.subject) && p.options().repeat_exchanges)) return nullptr;
+      return &r.exchange[r.exchange_of(x.use, again, x.micro, r.segment_base[x.subject] + x.segment)];
     }
     case kind::swap_in:
       if (x.what == swapped::activations) return trains ? &r.activation_in[x.micro * units + x.subject] : nullptr;
-      if (x.what == swapped::states) return &(x.again ? r.again_in : r.state_in)[x.subject];
+      if (x.what == swapped::states) return &(x.repeats == repetition::redo ? r.again_in : r.state_in)[x.subject];
       if (x.what == swapped::gradients) return &r.gradient_in[x.subject * p.options().accumulation + x.micro];
       return &r.shard_in[x.slots.window];
     case kind::swap_out:
       if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
-      if (x.what == swapped::states) return &(x.again ? r.again_out : r.state_out)[x.subject];
+      if (x.what == swapped::states) return &(x.repeats == repetition::redo ? r.again_out : r.state_out)[x.subject];
       return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options().accumulation + x.micro] : nullptr;
     case kind::load:
     case kind::gather:

@@ -121,7 +121,7 @@ core::result<void> sequences(const rank_plan& p) {
 /// neighbouring units.
 bool same_task(const rank_plan& pa, const instruction& a, const rank_plan& pb, const instruction& b) {
   if (!is_transfer(a.kind) || !is_transfer(b.kind))
-    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.again == b.again &&
+    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.repeats == b.repeats &&
            a.piece == b.piece;
   if (a.kind == b.kind) return false;
   return a.use == b.use && later_stage(*pa.layout, a) == later_stage(*pb.layout, b);

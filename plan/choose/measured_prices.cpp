@@ -8,17 +8,17 @@
 namespace troupe::plan {
 
 measured_prices::key measured_prices::key_of(const rank_plan& p, const instruction& x) {
-  return {x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again, x.piece, output_pieces(*p.layout, x)};
+  return {x.kind, x.use, x.what, x.subject, x.segment, x.near, x.repeats, x.piece, output_pieces(*p.layout, x)};
 }
 
 void measured_prices::add(const rank_plan& p, const instruction& x, double seconds) {
-  const auto [kind, use, what, subject, segment, near, again, piece, pieces] = key_of(p, x);
-  add({kind, use, what, near, again, subject, segment, piece, pieces, seconds, predicted_seconds(p, x, costs_), x.flops,
-       x.bytes, 1});
+  const auto [kind, use, what, subject, segment, near, repeats, piece, pieces] = key_of(p, x);
+  add({kind, use, what, near, repeats, subject, segment, piece, pieces, seconds, predicted_seconds(p, x, costs_),
+       x.flops, x.bytes, 1});
 }
 
 void measured_prices::add(const price_sum& x) {
-  const key which{x.kind, x.use, x.what, x.subject, x.segment, x.near, x.again, x.piece, x.pieces};
+  const key which{x.kind, x.use, x.what, x.subject, x.segment, x.near, x.repeats, x.piece, x.pieces};
   for (mean* m : {&known_[which], &of_kind_[x.kind], &of_lane_[lane_of(x.kind)]}) {
     m->seconds += x.seconds;
     m->modelled_s += x.modelled_s;
@@ -37,8 +37,8 @@ void measured_prices::add(const price_sum& x) {
 std::vector<price_sum> measured_prices::sums() const {
   std::vector<price_sum> out;
   for (const auto& [which, m] : known_) {
-    const auto& [kind, use, what, subject, segment, near, again, piece, pieces] = which;
-    out.push_back({kind, use, what, near, again, subject, segment, piece, pieces, m.seconds, m.modelled_s, m.flops,
+    const auto& [kind, use, what, subject, segment, near, repeats, piece, pieces] = which;
+    out.push_back({kind, use, what, near, repeats, subject, segment, piece, pieces, m.seconds, m.modelled_s, m.flops,
                    m.bytes, m.count});
   }
   return out;

@@ -18,7 +18,8 @@ struct price_sum {
   plan::kind kind{};
   plan::use use = use::forward;
   swapped what = swapped::nothing;
-  bool near = false, again = false;  ///< values of the instruction's fields `near` and `again` (plan/instruction.hpp)
+  bool near = false;
+  repetition repeats = repetition::none;
   uint32_t subject = none, segment = none;
   uint32_t piece = 0, pieces = 1;  ///< number of the piece, and number of all pieces, of a product and its exchange
   double seconds = 0;              ///< measured seconds, summed over `count` repetitions
@@ -46,9 +47,9 @@ class measured_prices {
   [[nodiscard]] bool is_empty() const { return known_.empty(); }
 
  private:
-  /// Identifies an instruction across plans: its fields `kind`, `use`, `what`, `subject`, `segment`, `near`, `again`
-  /// and `piece` (plan/instruction.hpp), and the number of pieces into which its product is divided.
-  using key = std::tuple<plan::kind, plan::use, swapped, uint32_t, uint32_t, bool, bool, uint32_t, uint32_t>;
+  /// Identifies an instruction across plans: its fields `kind`, `use`, `what`, `subject`, `segment`, `near`,
+  /// `repeats` and `piece` (plan/instruction.hpp), and the number of pieces into which its product is divided.
+  using key = std::tuple<plan::kind, plan::use, swapped, uint32_t, uint32_t, bool, repetition, uint32_t, uint32_t>;
   struct mean {
     double seconds = 0, modelled_s = 0, flops = 0;
     uint64_t bytes = 0, count = 0;

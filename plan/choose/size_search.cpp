@@ -275,7 +275,7 @@ class search {
 swap_traffic traffic_of(const rank_plan& p) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
-    if (x.again) continue;
+    if (x.repeats == repetition::redo) continue;
     if (x.kind == kind::swap_in) out.read += x.bytes;
     if (x.kind == kind::swap_out) out.written += x.bytes;
   }
@@ -285,7 +285,7 @@ swap_traffic traffic_of(const rank_plan& p) {
 swap_traffic traffic_of(const rank_plan& p, swapped what) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
-    if (x.what != what || x.again) continue;
+    if (x.what != what || x.repeats == repetition::redo) continue;
     if (x.kind == kind::swap_in) out.read += x.bytes;
     if (x.kind == kind::swap_out) out.written += x.bytes;
   }

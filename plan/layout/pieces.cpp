@@ -126,7 +126,7 @@ std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const
   if (what.op != core::exchange_op::sum) return out;
   // If the sum is exchanged in pieces of rows, the instruction moves only the rows of its piece. The elements are
   // divided among the ranks in any way, because a sum does not depend on the rank that adds it.
-  const bool whole = x.again || what.pieces == 1;
+  const bool whole = x.repeats == repetition::recompute || what.pieces == 1;
   const slice rows = whole ? slice{0, 1} : what.rows_of(x.piece);
   const uint64_t width = what.bytes / element / (whole ? 1 : what.rows), elements = rows.count * width;
   const uint64_t each = core::round_up(core::div_up(elements, ranks), core::partition_grain);

@@ -181,7 +181,7 @@ class state_swaps {
       d_.at(redo).slots.window = d_.open(redo, pool::states, extent_bytes(*p_.layout, b), g);
       return;
     }
-    const handle x = again(d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1));
+    const handle x = for_redo(d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1));
     d_.at(x).bytes = bytes;
     if (!reads_ahead()) d_.depend(x, last_update_);
     if (b.holds(state_part::gradient)) d_.depend(x, gradients_[p_.layout->bucket_of[b.pieces.front().parameter]]);
@@ -194,16 +194,16 @@ class state_swaps {
     const uint32_t g = d_.at(redo).subject;
     const uint64_t bytes = states_written(*p_.layout, p_.blocks[g]).bytes;
     if (bytes == 0) return redo;
-    const handle x = last_write_ = again(d_.insert_after(redo, kind::swap_out, g, p_.options().accumulation - 1));
+    const handle x = last_write_ = for_redo(d_.insert_after(redo, kind::swap_out, g, p_.options().accumulation - 1));
     d_.at(x).bytes = bytes;
     d_.at(x).slots.window = d_.at(redo).slots.window;
     d_.depend(x, redo);
     d_.depend(x, written_[g]);
     return x;
   }
-  handle again(handle x) {
+  handle for_redo(handle x) {
     d_.at(x).what = swapped::states;
-    d_.at(x).again = true;
+    d_.at(x).repeats = repetition::redo;
     d_.at(x).guard = guard::clipped;
     d_.depend(x, d_.vote);
     return x;

@@ -33,10 +33,10 @@ handle exchange_writer::exchange(handle x, const place& at) {
   operation& made = d_.at(e);
   made.segment = o.segment;
   made.use = std::get<2>(at);
-  made.again = std::get<3>(at);
+  made.repeats = std::get<3>(at);
   made.slots.moved = slot;
   made.piece = o.piece;
-  made.bytes = std::get<3>(at) ? what.all_bytes() : what.bytes_of(o.piece);
+  made.bytes = made.repeats == repetition::recompute ? what.all_bytes() : what.bytes_of(o.piece);
   d_.at(x).slots.output = slot;
   d_.depend(e, x);
   // each piece's exchange waits for the exchange of the previous piece, so that an instruction that waits for the
@@ -49,7 +49,7 @@ handle exchange_writer::exchange(handle x, const place& at) {
 
 handle exchange_writer::computed(handle x) {
   const operation o = d_.at(x);
-  const place at{l_.stage_of_unit[o.subject], o.micro, way_of(o.use), false};
+  const place at{l_.stage_of_unit[o.subject], o.micro, way_of(o.use), repetition::none};
   // A multiply reads the slot that the forward of its segment has read, so no read is added here.
   if (o.kind == kind::multiply) return exchange(x, at);
   give_back(x);
@@ -62,14 +62,14 @@ handle exchange_writer::computed(handle x) {
 void exchange_writer::recomputed(handle x) {
   give_back(x);
   const operation o = d_.at(x);
-  const place at{l_.stage_of_unit[o.subject], o.micro, use::forward, true};
+  const place at{l_.stage_of_unit[o.subject], o.micro, use::forward, repetition::recompute};
   read(x, at);
   if (o.segment + 1 < p_.table().units[o.subject].segments.size()) exchange(x, at);
 }
 
 void exchange_writer::leaves(handle exchanged) {
   const operation& e = d_.at(exchanged);
-  waiting_.erase({l_.stage_of_unit[e.subject], e.micro, e.use, e.again});
+  waiting_.erase({l_.stage_of_unit[e.subject], e.micro, e.use, e.repeats});
 }
 
 }  // namespace troupe::plan

@@ -31,8 +31,8 @@ class exchange_writer {
   void leaves(handle exchanged);
 
  private:
-  /// Identifies a result that waits for its reader: stage, micro-batch, direction, true in a recompute.
-  using place = std::tuple<uint32_t, uint32_t, use, bool>;
+  /// Identifies a result that waits for its reader: stage, micro-batch, direction, repetition.
+  using place = std::tuple<uint32_t, uint32_t, use, repetition>;
   void read(handle x, const place& at);
   /// Adds the exchange that follows computation `x`, and the slot of the exchange, whose lifetime begins with `x`.
   /// Returns the exchange; none if no exchange is needed.

@@ -25,7 +25,7 @@ class exchange_saboteur : public plan_breaker {
     if (!x) return false;
     const auto y = any_of(x->rank, [&](const instruction& i) {
       return exchanges(i) && i.id != x->id && i.subject == at(*x).subject && i.segment == at(*x).segment &&
-             i.use == at(*x).use && i.again == at(*x).again && i.piece == at(*x).piece;
+             i.use == at(*x).use && i.repeats == at(*x).repeats && i.piece == at(*x).piece;
     });
     const bool instead = y && below(2) == 0;
     const uint32_t micro = instead ? at(*y).micro : 0;
@@ -41,7 +41,7 @@ class exchange_saboteur : public plan_breaker {
     return true;
   }
   bool leave_out_of_a_recompute() {
-    const auto x = any([](const instruction& i) { return i.again; });
+    const auto x = any([](const instruction& i) { return i.repeats == repetition::recompute; });
     return x && drop_all(some_of(*x));
   }
   /// Removes an exchange of a recomputed unit: one of its segments' exchanges in forward, or the exchange that delivers
@@ -112,7 +112,7 @@ class exchange_saboteur : public plan_breaker {
       for (auto& i : all_[one.rank].instructions) {
         const instruction& as = at(one);
         const bool same = i.subject == as.subject && i.segment == as.segment && i.micro == as.micro &&
-                          i.use == use::forward && !i.again && (both || i.kind == as.kind);
+                          i.use == use::forward && i.repeats == repetition::none && (both || i.kind == as.kind);
         if (!same || i.id == one.id || (i.kind != kind::multiply && i.kind != kind::exchange)) continue;
         if (i.piece == piece || i.piece + 1 == piece) i.piece = 2 * piece - 1 - i.piece;
       }
@@ -163,7 +163,7 @@ class exchange_saboteur : public plan_breaker {
   static bool exchanges(const instruction& i) { return i.kind == kind::exchange; }
   static bool same_but_micro(const instruction& a, const instruction& b, uint32_t micro) {
     return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment && a.use == b.use &&
-           a.again == b.again && a.piece == b.piece && a.micro == micro;
+           a.repeats == b.repeats && a.piece == b.piece && a.micro == micro;
   }
   [[nodiscard]] bool of_tensor_group(const instruction& i) const {
     return exchange_of(layout_of(all_), i.subject, i.segment, i.use).is_of_tensor_group();
@@ -190,7 +190,7 @@ class exchange_saboteur : public plan_breaker {
     const instruction one = at(x);
     return *any_of(x.rank, [&](const instruction& i) {
       return i.kind == one.kind && i.subject == one.subject && i.segment == one.segment && i.micro == one.micro &&
-             i.use == one.use && !i.again && i.piece + 1 == one.piece;
+             i.use == one.use && i.repeats == repetition::none && i.piece + 1 == one.piece;
     });
   }
   [[nodiscard]] uint32_t tensor_at(const place& x) const { return layout_of(all_).options.mesh.tensor_at(x.rank); }

@@ -155,7 +155,7 @@ class replayer {
         memory_.of(x.rank, t.where).write(t.where, {gives_back ? given_back : value, x});
       }
       if (only_copies(what) || what.kind == kind::gather) continue;
-      const task done{x.rank, what.kind, what.subject, what.segment, what.micro, what.use, what.again, what.piece};
+      const task done{x.rank, what.kind, what.subject, what.segment, what.micro, what.use, what.repeats, what.piece};
       made_[done] = value;
       if (right_.empty()) continue;
       const auto wanted = right_.find(done);

@@ -14,8 +14,8 @@
 namespace troupe::actors {
 
 /// Identifies an instruction independently of its position in the plan, by rank, kind, subject, segment, micro, use,
-/// again and piece.
-using task = std::tuple<uint32_t, plan::kind, uint32_t, uint32_t, uint32_t, plan::use, bool, uint32_t>;
+/// repetition and piece.
+using task = std::tuple<uint32_t, plan::kind, uint32_t, uint32_t, uint32_t, plan::use, plan::repetition, uint32_t>;
 
 /// Maps each task of a run to a hash of the expression that it has computed: the task and the tasks that produced its
 /// inputs. Tasks that only copy or release bytes have no entry.

@@ -65,10 +65,7 @@ class toucher {
     add({area::slots, pool, from + rows.first * width, from + (rows.first + rows.count) * width}, how);
     if (x_.kind == kind::forward) add({area::slots, pool, from + what.bytes, from + p_.buffers[b].bytes}, how);
   }
-  [[nodiscard]] bool is_piece() const {
-    if (x_.kind != kind::forward && x_.kind != kind::multiply && (x_.kind != kind::exchange || x_.again)) return false;
-    return plan::exchange_of(l_, x_.subject, x_.segment, x_.use).pieces > 1;
-  }
+  [[nodiscard]] bool is_piece() const { return plan::output_pieces(l_, x_) > 1; }
   void add_slot(uint32_t b, touch::way how) {
     if (b == none) return;
     const plan::buffer& s = p_.buffers[b];

@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(an_operation_has_the_fields_of_its_kind_and_no_other) {
   says(kind::gather, "has no slots.parameters", [](instruction& x) { x.slots.parameters = none; });
   says(kind::gather, other + "segment", [](instruction& x) { x.segment = 0; });
   says(kind::norm, other + "near", [](instruction& x) { x.near = true; });
-  says(kind::vote, other + "again", [](instruction& x) { x.again = true; });
+  says(kind::vote, other + "repeats: redo", [](instruction& x) { x.repeats = repetition::redo; });
   says(kind::update, other + "what", [](instruction& x) { x.what = swapped::states; });
   says(kind::update, other + "slots.staging", [](instruction& x) { x.slots.staging = 0; });
 }

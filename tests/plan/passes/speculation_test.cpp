@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(swaps_around_an_update_that_is_done_again_are_proved) {
   const auto again = [](kind k) {
     return [=](const rank_plan& p) -> uint32_t {
       for (const auto* x : all_of(p, k))
-        if (x->again) return x->id;
+        if (x->repeats == repetition::redo) return x->id;
       return none;
     };
   };

@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
   o.recompute = o.repeat_exchanges = true;
   const auto plans = plans_of(table, o);
   size_t repeated = 0;
-  for (const auto& x : plans[1]->instructions) repeated += x.again ? 1 : 0;
+  for (const auto& x : plans[1]->instructions) repeated += x.repeats == repetition::recompute ? 1 : 0;
   // A recompute repeats the exchanges after attention; the exchange after the MLP ends the unit and is not repeated.
   BOOST_TEST(repeated == 3U * 3);
   for (uint32_t i = 0; i < repeated; ++i) {
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_repeated_exchange_is_in_every_recompute_once) {
     for (auto& p : broken) {
       uint32_t seen = 0;
       for (const auto& x : p.instructions)
-        if (x.again && seen++ == i) {
+        if (x.repeats == repetition::recompute && seen++ == i) {
           std::mt19937_64 random(i);
           saboteur(p, random).remove(x.id);
           break;

@@ -147,12 +147,8 @@ struct operation_slots {
   uint32_t matrices = none;    ///< slot of the whole matrices of a matrix set
   uint32_t staging = none;     ///< slot of a block of the checkpoint
   uint32_t moved = none;       ///< slot of the data that ranks send each other, or that a tied_sum adds
-  /// Slots that a compute instruction reads (`input`) and fills (`output`); none if its data are in no slot. The first
-  /// instruction of a stage's micro-batch reads the slot that a receive has filled, the last one fills the slot that a
-  /// send empties; if backward is split, the first weight part reads the received slot again. An instruction before an
-  /// exchange fills the exchanged slot, the instruction after the exchange copies the result out of it. `survey` writes
-  /// value ranges to `output`, and `compress` reads them from `input`.
-  uint32_t input = none, output = none;
+  uint32_t arrived = none;  ///< slot of data from another stage or from other ranks, which a compute instruction reads
+  uint32_t leaving = none;  ///< slot that a compute instruction fills for another stage or for other ranks
   uint32_t window = none;  ///< window that a swap fills or empties, and that other kinds use instead of resident memory
 };
 

@@ -20,7 +20,7 @@ constexpr auto gathers = hidden_work::gathers, reductions = hidden_work::reducti
 /// Bits of the fields of an operation that not all kinds have. The bits of slots follow each other as in `all_slots`.
 constexpr uint32_t segment = 1U << 0, piece = 1U << 1, what = 1U << 2, near = 1U << 3, of_recompute = 1U << 4,
                    of_redo = 1U << 5, parameters = 1U << 6, compressed = 1U << 7, gradients = 1U << 8,
-                   matrices = 1U << 9, staging = 1U << 10, moved = 1U << 11, input = 1U << 12, output = 1U << 13,
+                   matrices = 1U << 9, staging = 1U << 10, moved = 1U << 11, arrived = 1U << 12, leaving = 1U << 13,
                    window = 1U << 14;
 constexpr std::array names = {"segment",
                               "piece",
@@ -34,14 +34,14 @@ constexpr std::array names = {"segment",
                               "slots.matrices",
                               "slots.staging",
                               "slots.moved",
-                              "slots.input",
-                              "slots.output",
+                              "slots.arrived",
+                              "slots.leaving",
                               "slots.window"};
 static_assert(window == parameters << (all_slots.size() - 1) && window == 1U << (names.size() - 1),
               "a slot has no bit");
 
-constexpr uint32_t of_forward = parameters | compressed | input | output | window, of_backward = of_forward,
-                   of_multiply = piece | parameters | compressed | input | output;
+constexpr uint32_t of_forward = parameters | compressed | arrived | leaving | window, of_backward = of_forward,
+                   of_multiply = piece | parameters | compressed | arrived | leaving;
 
 /// Returns the fields and slots, as bits, that have other values than their defaults in operation `x`.
 uint32_t fields_of(const operation& x) {
@@ -69,10 +69,10 @@ constexpr std::array<kind_row, num_kinds + 1> rows{{
     row(kind::gather, "gather", fabric, gather_set, parameters, near | window, per_slot, {"#e3ab45", "#d9a441"},
         untimed, touched::moved, gathers, member_group::shards, moved_elements::parameters),
     row(kind::release, "release", compute, gather_set, parameters, near, per_slot, {}, untimed),
-    row(kind::survey, "survey", compute, unit, output, parameters | input, per_slot, {"#b7a9cf", "#776a94"}),
+    row(kind::survey, "survey", compute, unit, leaving, parameters | arrived, per_slot, {"#b7a9cf", "#776a94"}),
     row(kind::agree, "agree", fabric, unit, moved, 0, per_slot, {"#76b5ad", "#6bb0a6"}, step, touched::moved,
         hidden_work::none, member_group::tensor, moved_elements::bytes),
-    row(kind::compress, "compress", compute, unit, compressed, parameters | input, per_slot, {"#8d7bb8", "#9a88c9"},
+    row(kind::compress, "compress", compute, unit, compressed, parameters | arrived, per_slot, {"#8d7bb8", "#9a88c9"},
         step, touched::moved_twice),
     row(kind::send, "send", fabric, unit, moved, 0, own_index, {"#7fb59a", "#5f9c80"}, send, touched::moved,
         hidden_work::none, member_group::neighbours, moved_elements::bytes,
@@ -91,7 +91,7 @@ constexpr std::array<kind_row, num_kinds + 1> rows{{
         backward, touched::saved),
     row(kind::backward, "backward", compute, unit, segment, of_backward, per_segment, {"#2f5f98", "#3d74b4"}, backward,
         touched::saved_and_gradients),
-    row(kind::weigh, "weigh", compute, unit, segment, input, per_segment, {"#4a9aa6", "#3f8e9b"}, backward,
+    row(kind::weigh, "weigh", compute, unit, segment, arrived, per_segment, {"#4a9aa6", "#3f8e9b"}, backward,
         touched::gradients),
     row(kind::reduce, "reduce", fabric, bucket, gradients, window, subject_and_micro, {"#cd6a3c", "#cf7046"}, reduction,
         touched::reduced, reductions, member_group::reducers, moved_elements::reduced),

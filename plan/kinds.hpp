@@ -33,7 +33,7 @@ enum class subject_type : uint8_t {
 inline constexpr std::array all_slots = {
     &operation_slots::parameters, &operation_slots::compressed, &operation_slots::gradients,
     &operation_slots::matrices,   &operation_slots::staging,    &operation_slots::moved,
-    &operation_slots::input,      &operation_slots::output,     &operation_slots::window};
+    &operation_slots::arrived,    &operation_slots::leaving,    &operation_slots::window};
 static_assert(sizeof(operation_slots) == all_slots.size() * sizeof(uint32_t), "a slot is not listed");
 
 /// The timer of a step's breakdown to which the time of an instruction is added (telemetry/spans.hpp).

@@ -62,11 +62,11 @@ class compute_executor final : public executor, private models::gradient_sink {
         break;
       case plan::kind::survey:
         parameters_->bind_for(x);
-        compressor_.survey(x, slot(x.slots.output), slot(x.slots.input));
+        compressor_.survey(x, slot(x.slots.leaving), slot(x.slots.arrived));
         break;
       case plan::kind::compress:
         parameters_->bind_for(x);
-        compressor_.compress(x, slot(x.slots.compressed), slot(x.slots.input));
+        compressor_.compress(x, slot(x.slots.compressed), slot(x.slots.arrived));
         break;
       case plan::kind::forward:
         parameters_->bind_for(x);
@@ -159,7 +159,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else if (training() && x.segment == 0 && is_own) {
       f.unit_inputs[x.subject] = p().options().recomputes(x.subject) ? hidden_ : models::values();
     }
-    if (kept && x.segment > 0 && x.slots.input != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
+    if (kept && x.segment > 0 && x.slots.arrived != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
     const auto& what = plan::exchange_of(*p().layout, x.subject, x.segment, plan::use::forward);
     const bool in_pieces = what.pieces > 1;
     if (in_pieces) {
@@ -176,13 +176,13 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (batch.learned_map != nullptr && keep) f.learned.leave_map(x.subject);
     if (in_pieces) {
       hidden_ = run->outputs().without_last();  // the last output comes in pieces, and the exchange completes it
-      if (!training() || !is_own) hidden_ = out_of(slot(x.slots.input), hidden_);
+      if (!training() || !is_own) hidden_ = out_of(slot(x.slots.arrived), hidden_);
       unfinished_ = std::move(run);
       return put_piece(x);
     }
     hidden_ = out_of(slot(x.slots.window), run->outputs());
     // Copies outputs that are in the slot of the input, unless backward follows, which reads that slot again.
-    if (!training() || !is_own) hidden_ = out_of(slot(x.slots.input), hidden_);
+    if (!training() || !is_own) hidden_ = out_of(slot(x.slots.arrived), hidden_);
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
     TROUPE_TRY(leave_stage(x, f));
@@ -269,7 +269,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto& what = plan::exchange_of(*p().layout, x.subject, x.segment, plan::use::forward);
     const plan::slice rows = what.rows_of(x.piece);
     return put_rows(unfinished_->outputs().last(), static_cast<int64_t>(rows.first), static_cast<int64_t>(rows.count),
-                    slot(x.slots.output), p().table().units[x.subject].name);
+                    slot(x.slots.leaving), p().table().units[x.subject].name);
   }
 
   void keep_logits(uint32_t micro, const at::Tensor& logits) {
@@ -291,34 +291,34 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {};
   }
 
-  // Replaces `into` by the input of `x`, if `x.slots.input` names a slot. If another pipeline stage has written the
+  // Replaces `into` by the input of `x`, if `x.slots.arrived` names a slot. If another pipeline stage has written the
   // slot, it holds all tensors of the input. Otherwise the slot holds one tensor, the input's last, which the ranks of
   // a tensor group have exchanged, and `into` already holds the other tensors of the input. Exchanged tensors are
   // copied out of the slot or read in place: the slot stays reserved only until the reading instruction has ended.
   enum class exchanged_slot : uint8_t { copied, read };
   core::result<void> take_input(const plan::instruction& x, models::values& into, exchanged_slot how) {
-    if (x.slots.input == plan::none) return {};
-    TROUPE_ASSIGN(auto got, transferred(slot(x.slots.input)));
+    if (x.slots.arrived == plan::none) return {};
+    TROUPE_ASSIGN(auto got, transferred(slot(x.slots.arrived)));
     if (is_from_stage(p(), x)) {
       into = own_part(x, got);
       return {};
     }
     std::vector<at::Tensor> all(into.begin(), into.end());  // tensors of the input that were not exchanged
-    all.push_back(how == exchanged_slot::read ? got.first() : out_of(slot(x.slots.input), got).first());
+    all.push_back(how == exchanged_slot::read ? got.first() : out_of(slot(x.slots.arrived), got).first());
     into = models::values(std::move(all));
     return {};
   }
   core::result<void> put_output(const plan::instruction& x, models::values& from) {
-    if (x.slots.output == plan::none) return {};
+    if (x.slots.leaving == plan::none) return {};
     const auto& name = p().table().units[x.subject].name;
     const auto parts = parts_of(p(), x);
     const bool is_inner_sum = x.kind != plan::kind::backward && !ends_unit(p(), x);
-    if (!parts && !is_inner_sum) return put_transferred(std::exchange(from, {}), slot(x.slots.output), name);
+    if (!parts && !is_inner_sum) return put_transferred(std::exchange(from, {}), slot(x.slots.leaving), name);
     // The ranks of a group exchange the last tensor alone; the next segment reads the others as they are.
     const at::Tensor last = from.last();
     from = from.without_last();
-    return parts ? put_parts(last, *parts, slot(x.slots.output), name)
-                 : put_transferred(last, slot(x.slots.output), name);
+    return parts ? put_parts(last, *parts, slot(x.slots.leaving), name)
+                 : put_transferred(last, slot(x.slots.leaving), name);
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
     if (buffer == plan::none) return {};
@@ -353,7 +353,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (!batch.wants_output) f.runs[x.subject][s]->release_outputs();
     }
     if (at_once || first + 1 == segments) again_ = {};
-    if (x.slots.output == plan::none) return {};
+    if (x.slots.leaving == plan::none) return {};
     TROUPE_TRY(put_output(x, again_));
     f.runs[x.subject][first]->release_outputs();
     return {};
@@ -386,7 +386,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       TROUPE_TRY(losses_.write(x.micro, lost == 0 ? late_loss : late_loss.add(lost), memory_->device()));
     }
     if (gives_loss(p(), x)) flights_[x.micro].learned.leave_last();
-    gradient_ = out_of(slot(x.slots.input), gradient_);
+    gradient_ = out_of(slot(x.slots.arrived), gradient_);
     return put_output(x, gradient_);
   }
 

@@ -23,11 +23,11 @@ core::result<void> copy_is_sound(const rank_plan& p, const instruction& x) {
 /// and reads none otherwise. With the same ranges, all ranks of the group compute equal results.
 core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction& x, bool wanted) {
   const rank_plan& p = *w.ranks[rank];
-  if (wanted != (x.slots.input != none))
+  if (wanted != (x.slots.arrived != none))
     return broken(p, x.id,
                   wanted ? "names no ranges of the groups that tensor ranks share" : "names ranges it does not need");
   if (!wanted) return {};
-  const uint32_t agreed = w.rolls[rank][kind::agree][x.slots.input];
+  const uint32_t agreed = w.rolls[rank][kind::agree][x.slots.arrived];
   if (agreed == none || p.instructions[agreed].subject != x.subject)
     return broken(p, x.id, "names a slot that does not hold the agreed ranges of its unit");
   return in_order(w, rank, agreed, x.id, "which brings the ranges of the other ranks");
@@ -38,11 +38,11 @@ core::result<void> reads_agreed(const world& w, uint32_t rank, const instruction
 core::result<void> survey_is_sound(const world& w, uint32_t rank, const instruction& x) {
   const rank_plan& p = *w.ranks[rank];
   const uint64_t bytes = p.options().compressed.range_bytes(x.subject) * p.options().mesh.tensor_ranks();
-  const buffer& b = p.buffers[x.slots.output];
+  const buffer& b = p.buffers[x.slots.leaving];
   if (bytes == 0) return broken(p, x.id, "computes ranges of a unit whose groups no ranks share");
   if (b.pool != pool::compressed || b.subject != x.subject || b.first != x.id || b.bytes != bytes)
     return broken(p, x.id, "has a slot that is not its own: pool, unit, size or beginning differ");
-  if (x.slots.input == none) return {};
+  if (x.slots.arrived == none) return {};
   if (!p.options().compressed.tells_twice(x.subject))
     return broken(p, x.id, "exchanges ranges a second time that need one exchange");
   return reads_agreed(w, rank, x, true);
@@ -65,8 +65,8 @@ core::result<void> ranges_are_agreed(const world& w, uint32_t rank, const instru
   const bool reads = p.options().compressed.range_bytes(x.subject) > 0;
   if (auto ok = reads_agreed(w, rank, x, reads); !ok || !reads) return ok;
   // id of the instruction `survey` that computed the value ranges in the slot which `x` reads
-  const uint32_t told = w.rolls[rank][kind::survey][x.slots.input];
-  if (p.options().compressed.tells_twice(x.subject) && (told == none || p.instructions[told].slots.input == none))
+  const uint32_t told = w.rolls[rank][kind::survey][x.slots.arrived];
+  if (p.options().compressed.tells_twice(x.subject) && (told == none || p.instructions[told].slots.arrived == none))
     return broken(p, x.id, "names ranges that were told once, and needs what is told then");
   return {};
 }

@@ -65,7 +65,7 @@ class micro_batch_order {
     const auto& x = p_.instructions[id];
     const auto& what = exchange_of(l_, unit, s, way);
     const buffer& b = p_.buffers[x.slots.moved];
-    if (p_.instructions[computed_].slots.output != x.slots.moved)
+    if (p_.instructions[computed_].slots.leaving != x.slots.moved)
       return broken(p_, id, "does not exchange the slot that " + name(p_, computed_) + " fills");
     if (b.pool != pool::transfers || b.first != computed_ || b.subject != unit || b.bytes != what.slot_bytes())
       return broken(p_, computed_, "has a slot that is not its own: pool, size, unit or beginning differ");
@@ -88,9 +88,9 @@ class micro_batch_order {
       if (made == none) return broken(p_, before, "begins a product of which nothing does a later piece");
       if (moved == none) return broken(p_, made, "leaves a part of its result, which nothing exchanges");
       const auto &m = p_.instructions[made], &x = p_.instructions[moved];
-      if (m.slots.output != waiting_ || x.slots.moved != waiting_)
-        return broken(p_, m.slots.output != waiting_ ? made : moved, "names another slot than the pieces before it");
-      if (m.slots.input != p_.instructions[computed_].slots.input)
+      if (m.slots.leaving != waiting_ || x.slots.moved != waiting_)
+        return broken(p_, m.slots.leaving != waiting_ ? made : moved, "names another slot than the pieces before it");
+      if (m.slots.arrived != p_.instructions[computed_].slots.arrived)
         return broken(p_, made, "does not read the slot that " + name(p_, computed_) + " reads");
       if (x.bytes != what.bytes_of(piece)) return broken(p_, moved, "does not exchange all of its rows");
       TROUPE_TRY(in_order(w_, rank_, before, made, "which does the piece before"));
@@ -150,7 +150,7 @@ class micro_batch_order {
         begins = false;
       }
     }
-    if (stage > 0) TROUPE_TRY(is_kept(p_.instructions[segment(r_[kind::forward], first, 0)].slots.input));
+    if (stage > 0) TROUPE_TRY(is_kept(p_.instructions[segment(r_[kind::forward], first, 0)].slots.arrived));
     return goes(use::backward, stage, stage > 0);
   }
 
@@ -174,8 +174,8 @@ class micro_batch_order {
     for (uint32_t s = 0; s < parts; ++s) {
       const uint32_t again = segment(r_[kind::recompute], u, s);
       TROUPE_TRY(next(again, "recompute of ", u));
-      const uint32_t input = begins ? p_.instructions[segment(r_[kind::forward], u, 0)].slots.input : none;
-      if (s == 0 && p_.instructions[again].slots.input != input)
+      const uint32_t input = begins ? p_.instructions[segment(r_[kind::forward], u, 0)].slots.arrived : none;
+      if (s == 0 && p_.instructions[again].slots.arrived != input)
         return broken(p_, again, "does not read the input that the forward has read");
       const bool hands_on = s + 1 < parts && is_exchanged(u, s, use::forward);
       TROUPE_TRY(leaves_slots_alone(again, s == 0, hands_on));
@@ -199,7 +199,7 @@ class micro_batch_order {
       return part == none ? core::result<void>{} : broken(p_, part, "does again what " + name(p_, id) + " has done");
     if (part == none) return broken(p_, id, "has no weight part behind it");
     const auto& weights = p_.instructions[part];
-    if (weights.slots.input != (begins ? x.slots.input : none) || weights.slots.output != none)
+    if (weights.slots.arrived != (begins ? x.slots.arrived : none) || weights.slots.leaving != none)
       return broken(p_, part, "names another slot of a transfer than the one that its input part has read");
     return in_order(w_, rank_, id, part, "which leaves it what it needs");
   }
@@ -208,23 +208,23 @@ class micro_batch_order {
   // (`ends`).
   [[nodiscard]] core::result<void> leaves_slots_alone(uint32_t id, bool begins, bool ends) const {
     const auto& x = p_.instructions[id];
-    if (!begins && waiting_ != none && x.slots.input != waiting_)
+    if (!begins && waiting_ != none && x.slots.arrived != waiting_)
       return broken(p_, id, "does not read the slot that an exchange has completed for it");
-    if ((begins || x.slots.input == waiting_) && (ends || x.slots.output == none)) return {};
+    if ((begins || x.slots.arrived == waiting_) && (ends || x.slots.leaving == none)) return {};
     return broken(p_, id, "names the slot of a transfer that it does not need");
   }
   // Checks that computation `id` reads the activation (or its gradient) that crosses the boundary before pipeline stage
   // `later`: from the slot that a receive fills or, if both stages are on this rank, from the slot that the other
   // stage's computation fills. If not `wanted`, `id` must name no input slot.
   core::result<void> comes(uint32_t id, use way, uint32_t later, bool wanted) {
-    const uint32_t slot = p_.instructions[id].slots.input;
+    const uint32_t slot = p_.instructions[id].slots.arrived;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
     const uint32_t from = way == use::forward ? later - 1 : later;
     const uint32_t source = here(from) ? made_by(way, later) : r_.receive[r_.place_of(way, micro_, later)];
     const uint32_t done = here(from) ? completed(way, later) : source;
     if (source == none) return broken(p_, id, "reads what nothing brings");
     const auto& x = p_.instructions[source];
-    if (slot == none || slot != (here(from) ? x.slots.output : x.slots.moved))
+    if (slot == none || slot != (here(from) ? x.slots.leaving : x.slots.moved))
       return broken(p_, id, "does not read the slot that " + name(p_, source) + " fills");
     if (!here(from) && x.bytes != p_.buffers[slot].bytes) return broken(p_, source, "does not fill its slot");
     TROUPE_TRY(slot_is_sound(source, slot, way, later));
@@ -234,7 +234,7 @@ class micro_batch_order {
   // `later` to a slot, and that a send reads the slot unless both stages are on this rank. If not `wanted`, `computed_`
   // must name no output slot.
   core::result<void> goes(use way, uint32_t later, bool wanted) {
-    const uint32_t id = computed_, slot = p_.instructions[id].slots.output;
+    const uint32_t id = computed_, slot = p_.instructions[id].slots.leaving;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
     const uint32_t to = way == use::forward ? later : later - 1;
     if (slot == none) return broken(p_, id, "has no slot for what another stage needs");

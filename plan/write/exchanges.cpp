@@ -8,7 +8,7 @@ void exchange_writer::read(handle x, const place& at) {
   const auto found = waiting_.find(at);
   if (found == waiting_.end()) return;
   const uint32_t slot = d_.at(found->second).slots.moved;
-  d_.at(x).slots.input = slot;
+  d_.at(x).slots.arrived = slot;
   d_.depend(x, found->second);
   d_.buffer(slot).last = x;
   read_.push_back(slot);  // instructions after `x` may reuse the slot; a slot that `x` opens may not
@@ -37,7 +37,7 @@ handle exchange_writer::exchange(handle x, const place& at) {
   made.slots.moved = slot;
   made.piece = o.piece;
   made.bytes = made.repeats == repetition::recompute ? what.all_bytes() : what.bytes_of(o.piece);
-  d_.at(x).slots.output = slot;
+  d_.at(x).slots.leaving = slot;
   d_.depend(e, x);
   // each piece's exchange waits for the exchange of the previous piece, so that an instruction that waits for the
   // last waits for all

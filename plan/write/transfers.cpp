@@ -82,7 +82,7 @@ void transfer_writer::send(handle x, const crossing& c, handle exchanged) {
       d_.buffer(sent->second).free_from = x;
   const bool done = exchanged == none;  // true: `x` itself completes the result
   const uint32_t buffer = done ? d_.open(x, pool::transfers, bytes_of(c), subject) : d_.at(exchanged).slots.moved;
-  d_.at(x).slots.output = buffer;
+  d_.at(x).slots.leaving = buffer;
   slots_[c] = {buffer, done ? x : exchanged};
   if (is_here(forward ? later : later - 1)) return;
   const handle s = d_.append(kind::send, subject, micro);
@@ -96,7 +96,7 @@ void transfer_writer::send(handle x, const crossing& c, handle exchanged) {
 
 transfer_writer::slot& transfer_writer::take(handle x, const crossing& c) {
   slot& s = slots_.at(c);
-  d_.at(x).slots.input = s.buffer;
+  d_.at(x).slots.arrived = s.buffer;
   d_.depend(x, s.filled);
   return s;
 }

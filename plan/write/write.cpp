@@ -134,7 +134,7 @@ class step_writer {
     if (before != none) read_ranges(x, before);
     const uint64_t bytes = p_.options().compressed.range_bytes(u.unit) * p_.options().mesh.tensor_ranks();
     const uint32_t ranges = d_.open(x, pool::compressed, bytes, u.unit);
-    d_.at(x).slots.output = ranges;
+    d_.at(x).slots.leaving = ranges;
     d_.at(x).bytes = read_bytes;
     const handle agreed = agreed_[u.unit] = d_.append(kind::agree, u.unit, u.micro);
     d_.at(agreed).use = way_of(u.kind);
@@ -144,7 +144,7 @@ class step_writer {
   }
   void read_ranges(handle x, handle agreed) {
     const uint32_t ranges = d_.at(agreed).slots.moved;
-    d_.at(x).slots.input = ranges;
+    d_.at(x).slots.arrived = ranges;
     d_.depend(x, agreed);
     d_.buffer(ranges).last = x;  // the slot is not freed before `x`: no slot that `x` opens may reuse its few bytes
   }
@@ -198,8 +198,8 @@ class step_writer {
   // Makes the instructions `more`, further pieces of the product of `x`, read the slot that `x` reads, and extends the
   // lifetime of the slot to the end of the last one.
   void read_with(handle x, const std::vector<handle>& more) {
-    const uint32_t slot = d_.at(x).slots.input;
-    for (const handle m : more) d_.at(m).slots.input = slot;
+    const uint32_t slot = d_.at(x).slots.arrived;
+    for (const handle m : more) d_.at(m).slots.arrived = slot;
     if (slot != none && !more.empty() && d_.buffer(slot).last == x) d_.buffer(slot).last = more.back();
   }
 

@@ -46,7 +46,7 @@ class compression_saboteur : public plan_breaker {
     const auto x = any([](const instruction& i) { return i.kind == kind::agree; });
     if (!x) return false;
     for (const auto& i : all_[x->rank].instructions)  // later compressions of the lane run after the first one
-      if (i.kind == kind::compress && i.slots.input == at(*x).slots.moved)
+      if (i.kind == kind::compress && i.slots.arrived == at(*x).slots.moved)
         return wait_for_none({x->rank, i.id}, [](const instruction& on) { return on.kind == kind::agree; });
     return false;
   }
@@ -55,27 +55,27 @@ class compression_saboteur : public plan_breaker {
     return x && wait_for_none(*x, [](const instruction& i) { return i.kind == kind::survey; });
   }
   bool compress_with_other_ranges() {
-    const auto x = any([](const instruction& i) { return i.kind == kind::compress && i.slots.input != none; });
+    const auto x = any([](const instruction& i) { return i.kind == kind::compress && i.slots.arrived != none; });
     if (!x) return false;
     const auto y = any_of(
-        x->rank, [&](const instruction& i) { return i.kind == kind::agree && i.slots.moved != at(*x).slots.input; });
-    at(*x).slots.input = y && below(2) == 0 ? at(*y).slots.moved : none;
+        x->rank, [&](const instruction& i) { return i.kind == kind::agree && i.slots.moved != at(*x).slots.arrived; });
+    at(*x).slots.arrived = y && below(2) == 0 ? at(*y).slots.moved : none;
     return true;
   }
   bool tell_again_before_the_ranges_are_agreed() {
-    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.slots.input != none; });
+    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.slots.arrived != none; });
     return x && wait_for_none(*x, [](const instruction& on) { return on.kind == kind::agree; });
   }
   bool tell_again_without_the_ranges() {
-    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.slots.input != none; });
+    const auto x = any([](const instruction& i) { return i.kind == kind::survey && i.slots.arrived != none; });
     if (!x) return false;
-    at(*x).slots.input = none;
+    at(*x).slots.arrived = none;
     return true;
   }
   bool take_a_smaller_slot() {
     const auto x = any([](const instruction& i) { return i.kind == kind::compress || i.kind == kind::survey; });
     if (!x) return false;
-    const uint32_t slot = at(*x).kind == kind::compress ? at(*x).slots.compressed : at(*x).slots.output;
+    const uint32_t slot = at(*x).kind == kind::compress ? at(*x).slots.compressed : at(*x).slots.leaving;
     all_[x->rank].buffers[slot].bytes -= 8;
     return true;
   }

@@ -57,12 +57,12 @@ class exchange_saboteur : public plan_breaker {
     if (!x) return false;
     if (below(2) == 0) {
       const auto reader = any_of(x->rank, [&](const instruction& i) {
-        return i.lane == lane::compute && i.slots.input == at(*x).slots.moved && way_of(i.use) == at(*x).use;
+        return i.lane == lane::compute && i.slots.arrived == at(*x).slots.moved && way_of(i.use) == at(*x).use;
       });
       return reader && wait_for_none(*reader, [&](const instruction& i) { return i.id == x->id; });
     }
     const auto again = recompute_beside(x->rank, at(*x));
-    return std::exchange(at(*again).slots.input, at(*x).slots.moved) != at(*x).slots.moved;
+    return std::exchange(at(*again).slots.arrived, at(*x).slots.moved) != at(*x).slots.moved;
   }
   /// Moves an exchange to another communicator of its rank, or changes the members of its communicator in the layout.
   bool meet_another_group() {
@@ -125,10 +125,10 @@ class exchange_saboteur : public plan_breaker {
   bool forget_a_piece() {
     const auto x = any([](const instruction& i) { return i.piece > 0; });
     if (!x) return false;
-    const uint32_t slot = at(*x).kind == kind::exchange ? at(*x).slots.moved : at(*x).slots.output;
+    const uint32_t slot = at(*x).kind == kind::exchange ? at(*x).slots.moved : at(*x).slots.leaving;
     const auto reader = any_of(x->rank, [&](const instruction& i) {
       const bool waits = std::ranges::find(i.after, x->id) != i.after.end();
-      return waits && (i.kind == kind::exchange || i.slots.input == slot);
+      return waits && (i.kind == kind::exchange || i.slots.arrived == slot);
     });
     return reader && wait_for_none(*reader, [&](const instruction& i) { return i.id == x->id; });
   }
@@ -137,7 +137,7 @@ class exchange_saboteur : public plan_breaker {
     const auto x = any([](const instruction& i) { return i.kind == kind::multiply; });
     if (!x) return false;
     const auto other = static_cast<uint32_t>(below(all_[x->rank].buffers.size()));
-    uint32_t& slot = below(2) == 0 ? at(*x).slots.output : at(*x).slots.input;
+    uint32_t& slot = below(2) == 0 ? at(*x).slots.leaving : at(*x).slots.arrived;
     return std::exchange(slot, other) != other;
   }
   /// Breaks the gather of each row's loss terms over a vocabulary that is sharded across ranks: the exchange moves the

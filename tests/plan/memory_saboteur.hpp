@@ -71,9 +71,9 @@ class memory_saboteur : public order_saboteur {
     return b != old;
   }
   bool forget_the_slot_of_a_weight_part() {
-    auto* x = any([](const instruction& i) { return i.kind == kind::weigh && i.slots.input != none; });
+    auto* x = any([](const instruction& i) { return i.kind == kind::weigh && i.slots.arrived != none; });
     if (x == nullptr) return false;
-    x->slots.input = none;
+    x->slots.arrived = none;
     return true;
   }
   bool drop_an_activation_swap() {

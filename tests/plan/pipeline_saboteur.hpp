@@ -45,9 +45,9 @@ class pipeline_saboteur : public plan_breaker {
         break;
     }
     const auto reader_of = [&](const place& r) {
-      return any_of(r.rank, [&](const instruction& i) { return i.slots.input == at(r).slots.moved; });
+      return any_of(r.rank, [&](const instruction& i) { return i.slots.arrived == at(r).slots.moved; });
     };
-    std::swap(at(*reader_of(*x)).slots.input, at(*reader_of(*y)).slots.input);
+    std::swap(at(*reader_of(*x)).slots.arrived, at(*reader_of(*y)).slots.arrived);
     return true;
   }
   /// Moves a transfer to another communicator of its rank, together with its other end if that rank is a member.
@@ -217,8 +217,9 @@ class pipeline_saboteur : public plan_breaker {
     if (!x) return false;
     auto& p = all_[x->rank];
     auto& slot = p.buffers[at(*x).slots.moved];
-    const auto reader = any_of(
-        x->rank, [&](const instruction& i) { return i.kind == kind::forward && i.slots.input == at(*x).slots.moved; });
+    const auto reader = any_of(x->rank, [&](const instruction& i) {
+      return i.kind == kind::forward && i.slots.arrived == at(*x).slots.moved;
+    });
     if (slot.last == reader->id) return false;
     slot.last = reader->id;
     for (auto& other : p.buffers)
@@ -230,7 +231,7 @@ class pipeline_saboteur : public plan_breaker {
     const auto x = any([](const instruction& i) { return computes(i) || is_transfer(i.kind); });
     if (!x) return false;
     auto& i = at(*x);
-    uint32_t& slot = is_transfer(i.kind) ? i.slots.moved : below(2) == 0 ? i.slots.input : i.slots.output;
+    uint32_t& slot = is_transfer(i.kind) ? i.slots.moved : below(2) == 0 ? i.slots.arrived : i.slots.leaving;
     const uint32_t old = slot;
     slot = below(8) == 0 ? none : static_cast<uint32_t>(below(all_[x->rank].buffers.size()));
     return slot != old;

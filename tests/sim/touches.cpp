@@ -90,9 +90,9 @@ class toucher {
   void compute() {
     change({area::activations, activation(l_.stage_of_unit[x_.subject])});
     if (plan::reads_parameters(x_.use)) parameters();
-    read_slot(x_.slots.input);
+    read_slot(x_.slots.arrived);
     x_.kind == kind::compress ? write_slot(x_.slots.compressed) : read_slot(x_.slots.compressed);
-    is_piece() ? add_piece(x_.slots.output, touch::way::writes) : write_slot(x_.slots.output);
+    is_piece() ? add_piece(x_.slots.leaving, touch::way::writes) : write_slot(x_.slots.leaving);
     x_.kind == kind::forward ? write_slot(x_.slots.window) : read_slot(x_.slots.window);
     if (x_.kind == kind::forward && x_.subject + 1 == l_.table->units.size()) change({area::losses, x_.micro});
     if ((x_.kind != kind::backward && x_.kind != kind::weigh) || !plan::writes_gradients(x_.use)) return;

@@ -24,7 +24,7 @@ plan_size size_of(const step_plans& plans) {
     out.instructions += n * p.instructions.size();
     out.memory_bytes += n * p.memory.total();
     for (const auto& x : p.instructions) {
-      if (x.lane == plan::lane::fabric) out.collective_bytes += n * x.bytes;
+      if (x.lane == plan::lane::fabric) out.collective_bytes += n * x.moved_bytes;
       out.flops += static_cast<double>(n) * x.flops;
     }
   }

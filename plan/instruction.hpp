@@ -166,7 +166,9 @@ struct operation {
   /// gather: reads the second copy of parameters (hpZ). release: first stores this rank's part of that copy.
   bool near = false;
   plan::repetition repeats = repetition::none;
-  uint64_t bytes = 0;  ///< bytes that the instruction moves (fabric, shard) or touches
+  /// Bytes of the data that the instruction moves: between ranks (those of all ranks together), to or from a disk, or
+  /// in memory. The row says how often the instruction reads and writes them (kinds.hpp, `touched`).
+  uint64_t moved_bytes = 0;
   double flops = 0;
 };
 

@@ -43,19 +43,20 @@ enum class timer : uint8_t { untimed, forward, backward, reduction, load, send, 
 /// (telemetry/figures/overlap_figures.hpp).
 enum class hidden_work : uint8_t { none, gathers, reductions, swaps, updates };
 
-/// The bytes that an instruction reads and writes, for the cost model: in memory, or `operation::bytes` on a disk.
+/// The bytes that an instruction reads and writes, for the cost model: in memory, or `operation::moved_bytes` on a
+/// disk.
 enum class touched : uint8_t {
   nothing,
-  moved,                ///< `operation::bytes`, which the instruction reads or writes
-  moved_twice,          ///< `operation::bytes` twice: the instruction reads and writes them
+  moved,                ///< `operation::moved_bytes`, which the instruction reads or writes
+  moved_twice,          ///< `operation::moved_bytes` twice: the instruction reads and writes them
   saved,                ///< the activations of its segment or unit
   saved_and_gradients,  ///< the activations of its segment and, unless it is an input part, the segment's gradients
   gradients,            ///< the gradients of its segment's parameters
-  exchanged,            ///< `operation::bytes`, twice if the exchange adds
+  exchanged,            ///< `operation::moved_bytes`, twice if the exchange adds
   reduced,    ///< this rank's part of every rank's bucket, which it reads, and the sums that it writes for other ranks
-  disk_read,  ///< `operation::bytes` of a swap file; the rank's next swap waits for them
-  disk_written,       ///< `operation::bytes` of a swap file; the rank's next swap waits for them
-  disk_written_late,  ///< `operation::bytes` of a checkpoint, for which neither the lane nor the step waits
+  disk_read,  ///< `operation::moved_bytes` of a swap file; the rank's next swap waits for them
+  disk_written,       ///< `operation::moved_bytes` of a swap file; the rank's next swap waits for them
+  disk_written_late,  ///< `operation::moved_bytes` of a checkpoint, for which neither the lane nor the step waits
 };
 
 /// The ranks that run a collective together; communicator_of() returns their communicator.

@@ -35,7 +35,7 @@ std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instructio
         out.push_back({plan::states_written(*p.layout, b, 1 - place), gradient});
       } else if (const auto states = plan::states_read(*p.layout, b, place);
                  states.offset == b.file_offset + gradient) {
-        out.push_back({{b.file_offset, x.bytes}, 0});
+        out.push_back({{b.file_offset, x.moved_bytes}, 0});
       } else {
         if (gradient > 0) out.push_back({{b.file_offset, gradient}, 0});
         if (states.bytes > 0) out.push_back({states, gradient});

@@ -21,8 +21,8 @@ struct moved {  ///< numbers of all-gathers, gradient reductions and moved bytes
 moved moved_by(const plan::rank_plan& p) {
   moved out;
   for (const auto& x : p.instructions) {
-    if (x.kind == plan::kind::gather) ++out.gathers, out.gathered_bytes += x.bytes;
-    if (x.kind == plan::kind::reduce) ++out.reductions, out.reduced_bytes += x.bytes;
+    if (x.kind == plan::kind::gather) ++out.gathers, out.gathered_bytes += x.moved_bytes;
+    if (x.kind == plan::kind::reduce) ++out.reductions, out.reduced_bytes += x.moved_bytes;
   }
   out.memory_bytes = p.memory.total();
   return out;

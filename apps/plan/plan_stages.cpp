@@ -51,7 +51,7 @@ struct shown_stage {
   [[nodiscard]] uint64_t sent() const {
     uint64_t bytes = 0;
     for (const auto& x : plan().instructions)
-      if (x.kind == plan::kind::send && layout().stage_of_unit[x.subject] == stage) bytes += x.bytes;
+      if (x.kind == plan::kind::send && layout().stage_of_unit[x.subject] == stage) bytes += x.moved_bytes;
     return bytes;
   }
 };

@@ -50,7 +50,7 @@ std::string tensor_summary(const job::blueprint& b) {
   for (const auto& x : b.train.like(0).instructions) {
     if (x.kind != plan::kind::exchange) continue;
     ++exchanges;
-    bytes += x.bytes;
+    bytes += x.moved_bytes;
   }
   return fmt::format(
       "{}all other parameters are whole on each of {} tensor ranks; a step of rank 0 has {} exchanges of {} in all\n",

@@ -29,7 +29,7 @@ core::result<void> windows_are_their_own(const rank_plan& p) {
       return broken(p, x.id, "has a window that is not its own: pool, subject or size differ");
     if (x.what != swapped::activations) continue;
     if (p.options().tiers.activations != tier::nvme) return broken(p, x.id, "uses a file that activations are not for");
-    if (x.bytes != bytes) return broken(p, x.id, "moves the wrong number of bytes");
+    if (x.moved_bytes != bytes) return broken(p, x.id, "moves the wrong number of bytes");
   }
   return {};
 }

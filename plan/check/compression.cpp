@@ -53,7 +53,7 @@ core::result<void> agreement_is_sound(const world& w, uint32_t rank, const instr
   const uint32_t found = w.rolls[rank][kind::survey][x.slots.moved];
   if (found == none || p.instructions[found].subject != x.subject)
     return broken(p, x.id, "names a slot that does not hold the ranges of its unit");
-  if (x.bytes != p.buffers[x.slots.moved].bytes)
+  if (x.moved_bytes != p.buffers[x.slots.moved].bytes)
     return broken(p, x.id, "moves another number of bytes than the slot of ranges has");
   return in_order(w, rank, found, x.id, "which finds what it tells the others");
 }

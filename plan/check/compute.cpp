@@ -70,7 +70,7 @@ class micro_batch_order {
     if (b.pool != pool::transfers || b.first != computed_ || b.subject != unit || b.bytes != what.slot_bytes())
       return broken(p_, computed_, "has a slot that is not its own: pool, size, unit or beginning differ");
     const bool at_once = again || way != use::forward || what.pieces == 1;
-    if (x.bytes != (at_once ? what.all_bytes() : what.bytes_of(0)))
+    if (x.moved_bytes != (at_once ? what.all_bytes() : what.bytes_of(0)))
       return broken(p_, id, "does not exchange all of its slot");
     TROUPE_TRY(in_order(w_, rank_, computed_, id, "which fills what it exchanges"));
     waiting_ = x.slots.moved;
@@ -92,7 +92,7 @@ class micro_batch_order {
         return broken(p_, m.slots.leaving != waiting_ ? made : moved, "names another slot than the pieces before it");
       if (m.slots.arrived != p_.instructions[computed_].slots.arrived)
         return broken(p_, made, "does not read the slot that " + name(p_, computed_) + " reads");
-      if (x.bytes != what.bytes_of(piece)) return broken(p_, moved, "does not exchange all of its rows");
+      if (x.moved_bytes != what.bytes_of(piece)) return broken(p_, moved, "does not exchange all of its rows");
       TROUPE_TRY(in_order(w_, rank_, before, made, "which does the piece before"));
       TROUPE_TRY(in_order(w_, rank_, made, moved, "which fills what it exchanges"));
       TROUPE_TRY(in_order(w_, rank_, last_, moved, "which exchanges the piece before"));
@@ -226,7 +226,7 @@ class micro_batch_order {
     const auto& x = p_.instructions[source];
     if (slot == none || slot != (here(from) ? x.slots.leaving : x.slots.moved))
       return broken(p_, id, "does not read the slot that " + name(p_, source) + " fills");
-    if (!here(from) && x.bytes != p_.buffers[slot].bytes) return broken(p_, source, "does not fill its slot");
+    if (!here(from) && x.moved_bytes != p_.buffers[slot].bytes) return broken(p_, source, "does not fill its slot");
     TROUPE_TRY(slot_is_sound(source, slot, way, later));
     return in_order(w_, rank_, done, id, "which brings its input");
   }
@@ -242,7 +242,8 @@ class micro_batch_order {
     if (here(to)) return {};
     const uint32_t send = r_.send[r_.place_of(way, micro_, later)];
     if (send == none || p_.instructions[send].slots.moved != slot) return broken(p_, id, "makes what nothing sends");
-    if (p_.instructions[send].bytes != p_.buffers[slot].bytes) return broken(p_, send, "does not send all of its slot");
+    if (p_.instructions[send].moved_bytes != p_.buffers[slot].bytes)
+      return broken(p_, send, "does not send all of its slot");
     return in_order(w_, rank_, last_, send, "which makes what it sends");
   }
   /// Returns the id of the instruction at whose end the slot holds the complete data that cross the boundary before

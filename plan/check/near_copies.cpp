@@ -9,7 +9,8 @@ namespace {
 core::result<void> belongs(const rank_plan& p, const instruction& x) {
   if (!p.options().has_near_copies() || p.options().mode != mode::train || x.subject >= p.table().units.size())
     return broken(p, x.id, "uses a second copy of parameters that there is not");
-  if (x.kind == kind::release && x.bytes != near_elements(p, x.subject) * core::size_of(p.options().types.parameter))
+  if (x.kind == kind::release &&
+      x.moved_bytes != near_elements(p, x.subject) * core::size_of(p.options().types.parameter))
     return broken(p, x.id, "keeps the wrong number of bytes");
   return {};
 }

@@ -132,7 +132,8 @@ core::result<void> same_collectives(const rank_plan& first, const std::vector<ui
                                     const std::vector<uint32_t>& order) {
   for (uint32_t k = 0; k < std::min(order.size(), wanted.size()); ++k) {
     const instruction &x = p.instructions[order[k]], &y = first.instructions[wanted[k]];
-    if (!same_task(first, y, p, x) || x.micro != y.micro || x.use != y.use || x.bytes != y.bytes || x.guard != y.guard)
+    if (!same_task(first, y, p, x) || x.micro != y.micro || x.use != y.use || x.moved_bytes != y.moved_bytes ||
+        x.guard != y.guard)
       return broken(p, x.id, fmt::format("is collective {}, where rank {} has {}", k, first.rank, name(first, y.id)));
   }
   if (order.size() != wanted.size())

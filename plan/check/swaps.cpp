@@ -35,7 +35,7 @@ core::result<void> swaps_around(const world& w, uint32_t rank, uint32_t g, uint3
     if (id == none) continue;
     if (p.instructions[id].slots.window != p.instructions[update].slots.window)
       return broken(p, id, "moves another window than the one that " + name(p, update) + " uses");
-    if (p.instructions[id].bytes != (id == in ? read : written))
+    if (p.instructions[id].moved_bytes != (id == in ? read : written))
       return broken(p, id, "moves the wrong number of bytes");
   }
   if (in != none) TROUPE_TRY(in_order(w, rank, in, update, "which reads what it changes"));
@@ -156,7 +156,7 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
       const uint32_t in = r.shard_in[p.instructions[gather].slots.window];
       if (in == none) return broken(p, gather, "has a window that is never filled");
       const instruction &read = p.instructions[in], &gathers = p.instructions[gather];
-      if (read.subject != set || read.bytes != bytes || read.micro != gathers.micro || read.use != gathers.use)
+      if (read.subject != set || read.moved_bytes != bytes || read.micro != gathers.micro || read.use != gathers.use)
         return broken(p, in, "reads other slices than " + name(p, gather) + " gathers");
       TROUPE_TRY(in_order(w, rank, in, gather, "which reads its slices"));
       // The read must see the states as the previous step left them.

@@ -38,9 +38,9 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case touched::disk_written_late:
       return 0;
     case touched::moved:
-      return x.bytes;
+      return x.moved_bytes;
     case touched::moved_twice:
-      return 2 * x.bytes;
+      return 2 * x.moved_bytes;
     case touched::saved:
       return saved_bytes(p, x);
     case touched::saved_and_gradients:
@@ -51,13 +51,13 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     // If the exchange adds, each rank adds its part of all summands and writes the sum to all ranks; otherwise each
     // rank reads the other ranks' parts.
     case touched::exchanged:
-      return (core::adds(exchange_of(*p.layout, x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
+      return (core::adds(exchange_of(*p.layout, x.subject, x.segment, x.use).op) ? 2 : 1) * x.moved_bytes;
     // Each rank reads its part of every rank's bucket; if several ranks receive the sum, it writes that part to them,
     // too.
     case touched::reduced: {
       const auto& o = p.options();
-      if (o.reduce_to_all()) return 2 * x.bytes;
-      return x.bytes + (o.replicas() > 1 ? x.bytes / o.shards() : 0);
+      if (o.reduce_to_all()) return 2 * x.moved_bytes;
+      return x.moved_bytes + (o.replicas() > 1 ? x.moved_bytes / o.shards() : 0);
     }
   }
   return 0;
@@ -231,11 +231,11 @@ double seconds_on_card(const rank_plan& p, const instruction& x, const cost_mode
 
 double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs) {
   const touched bytes = row_of(x.kind).bytes;
-  if (bytes == touched::disk_written_late) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
+  if (bytes == touched::disk_written_late) return static_cast<double>(x.moved_bytes) / costs.disk_bytes_per_s;
   // divides the disk's rate by the number of ranks, because all ranks use the one disk at the same time
   if (bytes == touched::disk_read || bytes == touched::disk_written) {
     const double rate = bytes == touched::disk_read ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
-    return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options().ranks() / rate;
+    return costs.disk_latency_s + static_cast<double>(x.moved_bytes) * p.options().ranks() / rate;
   }
   if (p.options().tiers.apart && costs.device_bytes_per_s > 0) return seconds_on_card(p, x, costs);
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;

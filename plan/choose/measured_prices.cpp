@@ -14,7 +14,7 @@ measured_prices::key measured_prices::key_of(const rank_plan& p, const instructi
 void measured_prices::add(const rank_plan& p, const instruction& x, double seconds) {
   const auto [kind, use, what, subject, segment, near, repeats, piece, pieces] = key_of(p, x);
   add({kind, use, what, near, repeats, subject, segment, piece, pieces, seconds, predicted_seconds(p, x, costs_),
-       x.flops, x.bytes, 1});
+       x.flops, x.moved_bytes, 1});
 }
 
 void measured_prices::add(const price_sum& x) {
@@ -50,7 +50,7 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
   // data: the measurement counts only if it moved as many bytes as `x` does.
   const auto same = known_.find(key_of(p, x));
   const double modelled_s = predicted_seconds(p, x, costs_);
-  if (same != known_.end() && same->second.bytes == x.bytes * same->second.count) {
+  if (same != known_.end() && same->second.bytes == x.moved_bytes * same->second.count) {
     const auto& [seconds, of_model_s, flops, bytes, count] = same->second;
     const auto times = static_cast<double>(count);
     return std::abs(flops / times - x.flops) <= 1e-6 * x.flops ? seconds / times : modelled_s * seconds / of_model_s;

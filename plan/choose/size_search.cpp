@@ -276,8 +276,8 @@ swap_traffic traffic_of(const rank_plan& p) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
     if (x.repeats == repetition::redo) continue;
-    if (x.kind == kind::swap_in) out.read += x.bytes;
-    if (x.kind == kind::swap_out) out.written += x.bytes;
+    if (x.kind == kind::swap_in) out.read += x.moved_bytes;
+    if (x.kind == kind::swap_out) out.written += x.moved_bytes;
   }
   return out;
 }
@@ -286,8 +286,8 @@ swap_traffic traffic_of(const rank_plan& p, swapped what) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
     if (x.what != what || x.repeats == repetition::redo) continue;
-    if (x.kind == kind::swap_in) out.read += x.bytes;
-    if (x.kind == kind::swap_out) out.written += x.bytes;
+    if (x.kind == kind::swap_in) out.read += x.moved_bytes;
+    if (x.kind == kind::swap_out) out.written += x.moved_bytes;
   }
   return out;
 }

@@ -235,7 +235,7 @@ std::vector<moved_piece> collective_pieces::transfer(const instruction& x) const
   const uint32_t later = later_stage(l_, x), from = x.use == use::forward ? later - 1 : later;
   const auto& members = l_.communicators[x.communicator].members;
   const uint32_t owner = l_.options.mesh.pipeline_at(members.front()) == pipeline_of_stage(l_, from) ? 0 : 1;
-  return {{owner, 0, 0, x.bytes}};
+  return {{owner, 0, 0, x.moved_bytes}};
 }
 
 std::vector<moved_piece> collective_pieces::of(const instruction& x) const {

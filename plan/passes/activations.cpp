@@ -72,7 +72,7 @@ class activation_swaps {
     }
     const handle out = d_.insert_after(first, kind::swap_out, u, d_.at(first).micro);
     d_.at(out).what = swapped::activations;
-    d_.at(out).bytes = bytes_[u];
+    d_.at(out).moved_bytes = bytes_[u];
     d_.at(out).slots.window = window_[u];
     d_.depend(out, first);
     d_.buffer(window_[u]).last = written_[u] = out;
@@ -88,7 +88,7 @@ class activation_swaps {
     const handle in = d_.insert_after(last, kind::swap_in, u, d_.at(last).micro);
     d_.at(in).what = swapped::activations;
     d_.at(in).use = use::backward;
-    d_.at(in).bytes = bytes_[u];
+    d_.at(in).moved_bytes = bytes_[u];
     d_.at(in).slots.window = window_[u] = d_.open(in, pool::activations, bytes_[u], u);
     d_.depend(in, written_[u]);
     read_[u] = in;
@@ -245,7 +245,7 @@ class pipelined_swaps {
   void describe(handle swap, uint32_t window) {
     auto& o = d_.at(swap);
     o.what = swapped::activations;
-    o.bytes = activation_window_bytes(l_, o.subject);
+    o.moved_bytes = activation_window_bytes(l_, o.subject);
     o.slots.window = window;
   }
 

@@ -53,7 +53,7 @@ class gradient_writes {
     make_room(x);
     d_.at(x).what = swapped::gradients;
     d_.at(x).use = use::backward;
-    d_.at(x).bytes = bytes;
+    d_.at(x).moved_bytes = bytes;
     d_.at(x).slots.window = slot_[bucket] = d_.open(x, pool::reduced, bytes, bucket);
     d_.depend(x, written_[bucket]);
     return x;
@@ -65,7 +65,7 @@ class gradient_writes {
     const handle x = d_.insert_after(last, kind::swap_out, bucket, micro);
     d_.at(x).what = swapped::gradients;
     d_.at(x).use = use::backward;
-    d_.at(x).bytes = window_bytes(bucket);
+    d_.at(x).moved_bytes = window_bytes(bucket);
     d_.at(x).slots.window = slot_[bucket];
     d_.depend(x, last);
     d_.buffer(slot_[bucket]).last = written_[bucket] = x;

@@ -23,7 +23,7 @@ std::string gather_near(draft& d, const rank_plan& p) {
     d.depend(x, keeps[unit]);
     auto& first = d.at(keeps[unit]);
     first.near = true;
-    first.bytes = near_elements(p, unit) * core::size_of(p.options().types.parameter);
+    first.moved_bytes = near_elements(p, unit) * core::size_of(p.options().types.parameter);
     ++near;
   }
   return near == 0 ? "" : fmt::format("gathers from neighbours: {}", near);

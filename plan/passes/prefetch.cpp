@@ -52,7 +52,7 @@ class late_gathers {
   }
 
   [[nodiscard]] size_t begin_of(const gather& x) const {
-    const double lead = hidden_.flops + hidden_.flops_per_byte * static_cast<double>(d_.at(x.what).bytes);
+    const double lead = hidden_.flops + hidden_.flops_per_byte * static_cast<double>(d_.at(x.what).moved_bytes);
     size_t at = x.use;
     while (at > 0 && flops_[x.use] - flops_[at] < lead) --at;
     return at;

@@ -38,7 +38,7 @@ class shard_reads {
       const handle x = behind = d_.insert_after(behind, kind::swap_in, set, d_.at(gathers_[read_]).micro);
       d_.at(x).what = swapped::shards;
       d_.at(x).use = d_.at(gathers_[read_]).use;
-      d_.at(x).bytes = bytes;
+      d_.at(x).moved_bytes = bytes;
       d_.at(x).slots.window = d_.open(x, pool::shards, bytes, set);
       reads_[read_] = x;
       ++in_flight_;

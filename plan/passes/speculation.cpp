@@ -130,7 +130,7 @@ class speculation {
     d_.at(x).guard = guard::always;
     d_.depend_on_nothing(x);
     for (const auto& piece : p_.sub_groups[g].pieces) {
-      d_.at(x).bytes += undo_bytes(p_, g, piece);
+      d_.at(x).moved_bytes += undo_bytes(p_, g, piece);
       d_.depend(x, whole_[p_.layout->bucket_of[piece.parameter]]);
     }
     for (const uint32_t reader : readers_[g]) {
@@ -160,7 +160,7 @@ void add_redo(draft& d, const rank_plan& p, const std::vector<handle>& undo, han
     if (undo[g] == none) continue;
     last = redo[g] = d.insert_after(last, kind::redo, g, p.options().accumulation - 1);
     d.at(last).guard = guard::clipped;
-    d.at(last).bytes = updated_bytes(*p.layout, p.sub_groups[g]);
+    d.at(last).moved_bytes = updated_bytes(*p.layout, p.sub_groups[g]);
     d.depend(last, undo[g]);
     read_gradients(d, p, g, last);
   }
@@ -195,7 +195,7 @@ std::string add_undo(draft& d, const rank_plan& p) {
     const uint32_t g = d.at(x).subject;
     last = undo[g] = d.insert_after(last == none ? d.vote : last, kind::undo, g, p.options().accumulation - 1);
     d.at(last).guard = may_clip ? guard::undone : guard::skipped;
-    for (const auto& piece : p.sub_groups[g].pieces) d.at(last).bytes += 2 * undo_bytes(p, g, piece);
+    for (const auto& piece : p.sub_groups[g].pieces) d.at(last).moved_bytes += 2 * undo_bytes(p, g, piece);
     d.depend(last, d.vote);
     d.depend(last, x);
   }

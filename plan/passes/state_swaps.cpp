@@ -112,7 +112,7 @@ class state_swaps {
     if (bytes == 0) return;  // nothing is read: the update opens the window
     const handle x = read_[g] = d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1);
     d_.at(x).what = swapped::states;
-    d_.at(x).bytes = bytes;
+    d_.at(x).moved_bytes = bytes;
     if (vote != none) d_.at(x).guard = guard::not_skipped;
     d_.depend(x, vote);
     if (!reads_ahead()) d_.depend(x, last_update_);
@@ -147,7 +147,7 @@ class state_swaps {
     const handle x = last_write_ = d_.insert_after(update, kind::swap_out, g, p_.options().accumulation - 1);
     d_.at(x).what = swapped::states;
     d_.at(x).guard = vote == none ? guard::always : guard::not_skipped;
-    d_.at(x).bytes = bytes;
+    d_.at(x).moved_bytes = bytes;
     d_.at(x).slots.window = slot_[g];
     d_.depend(x, update);
     written_[g] = x;
@@ -182,7 +182,7 @@ class state_swaps {
       return;
     }
     const handle x = for_redo(d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1));
-    d_.at(x).bytes = bytes;
+    d_.at(x).moved_bytes = bytes;
     if (!reads_ahead()) d_.depend(x, last_update_);
     if (b.holds(state_part::gradient)) d_.depend(x, gradients_[p_.layout->bucket_of[b.pieces.front().parameter]]);
     const uint32_t window = d_.open(x, pool::states, extent_bytes(*p_.layout, b), g);
@@ -195,7 +195,7 @@ class state_swaps {
     const uint64_t bytes = states_written(*p_.layout, p_.blocks[g]).bytes;
     if (bytes == 0) return redo;
     const handle x = last_write_ = for_redo(d_.insert_after(redo, kind::swap_out, g, p_.options().accumulation - 1));
-    d_.at(x).bytes = bytes;
+    d_.at(x).moved_bytes = bytes;
     d_.at(x).slots.window = d_.at(redo).slots.window;
     d_.depend(x, redo);
     d_.depend(x, written_[g]);

@@ -37,7 +37,8 @@ std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) 
       "\"bytes\":{},\"flops\":{}",
       core::json_string(t.plans[rank]->describe(x.id)), core::json_string(name_of(x.kind)), rank,
       static_cast<uint32_t>(x.lane), core::text_of("%.3f", at.moving_s * microseconds),
-      core::text_of("%.3f", (at.end_s - at.moving_s) * microseconds), x.id, x.bytes, core::text_of("%.0f", x.flops));
+      core::text_of("%.3f", (at.end_s - at.moving_s) * microseconds), x.id, x.moved_bytes,
+      core::text_of("%.0f", x.flops));
   if (x.lane == lane::fabric)
     out += fmt::format(",\"communicator\":{},\"sequence\":{},\"waited_us\":{}", x.communicator, x.sequence,
                        core::text_of("%.3f", (at.moving_s - at.start_s) * microseconds));
@@ -99,7 +100,7 @@ std::string as_table(const rank_plan& p) {
   std::vector<row> rows{{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}};
   for (const auto& x : p.instructions)
     rows.push_back({fmt::to_string(x.id), std::string(name_of(x.lane)), p.describe(x.id) + mark_of(x.guard),
-                    fmt::to_string(x.micro), place_of(p, x), x.bytes == 0 ? "-" : fmt::to_string(x.bytes),
+                    fmt::to_string(x.micro), place_of(p, x), x.moved_bytes == 0 ? "-" : fmt::to_string(x.moved_bytes),
                     x.flops == 0 ? "-" : core::text_of("%.3g", x.flops), list_of(x.after)});
   return aligned(rows, {true, false, false, true, false, true, true, false});
 }

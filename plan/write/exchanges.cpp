@@ -36,7 +36,7 @@ handle exchange_writer::exchange(handle x, const place& at) {
   made.repeats = std::get<3>(at);
   made.slots.moved = slot;
   made.piece = o.piece;
-  made.bytes = made.repeats == repetition::recompute ? what.all_bytes() : what.bytes_of(o.piece);
+  made.moved_bytes = made.repeats == repetition::recompute ? what.all_bytes() : what.bytes_of(o.piece);
   d_.at(x).slots.leaving = slot;
   d_.depend(e, x);
   // each piece's exchange waits for the exchange of the previous piece, so that an instruction that waits for the

@@ -50,7 +50,7 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
   d_.at(x).use = use::backward;
   uint32_t& buffer = open_for(bucket, d_.at(x).micro);
   d_.at(x).slots.gradients = buffer;
-  d_.at(x).bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.communication);
+  d_.at(x).moved_bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.communication);
   d_.depend(x, writer);
   d_.depend(x, reduced_[bucket]);  // the reduction adds to the bucket's sum, and collectives may end in any order
   reduced_[bucket] = x;
@@ -62,7 +62,7 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
 
 void gradient_writer::norm(uint32_t bucket) {
   const handle x = d_.append(kind::norm, bucket, p_.options().accumulation - 1);
-  d_.at(x).bytes =
+  d_.at(x).moved_bytes =
       p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.accumulation) / p_.options().shards();
   d_.depend(x, reduced_[bucket]);
   if (p_.options().reduces_in_place()) d_.buffer(open_for(bucket, 0)).last = x;
@@ -91,7 +91,7 @@ handle gradient_writer::exchange(uint32_t tie) {
     if (slot == none) slot = d_.open(x, pool::transfers, received_elements(l, tie, here) * element_bytes, tie);
     d_.at(x).use = use::backward;
     d_.at(x).slots.moved = slot;
-    d_.at(x).bytes = tied_room(l, tie) * element_bytes;
+    d_.at(x).moved_bytes = tied_room(l, tie) * element_bytes;
     if (const uint32_t given = l.exchanges[e].gives[side]; given != none) d_.depend(x, reduced_[l.bucket_of[given]]);
     d_.depend(x, before);
     before = x;
@@ -104,7 +104,7 @@ void gradient_writer::add_up(uint32_t tie, handle received) {
   const auto& uses = l.ties[tie].parameters;
   const handle x = d_.append(kind::tied_sum, tie, p_.options().accumulation - 1);
   d_.at(x).use = use::backward;
-  d_.at(x).bytes = uses.size() * tied_room(l, tie) * core::size_of(p_.options().types.accumulation);
+  d_.at(x).moved_bytes = uses.size() * tied_room(l, tie) * core::size_of(p_.options().types.accumulation);
   d_.depend(x, received);
   if (received != none) {
     const uint32_t slot = d_.at(received).slots.moved;

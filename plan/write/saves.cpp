@@ -20,7 +20,7 @@ void write_saves(draft& d, const rank_plan& p) {
     const uint32_t slot = d.open(copy, pool::staging, slot_bytes, b);
     const handle write = d.append(kind::write, b, 0);
     for (const handle x : {copy, write}) {
-      d.at(x).bytes = p.snapshots[b].bytes;
+      d.at(x).moved_bytes = p.snapshots[b].bytes;
       d.at(x).slots.staging = slot;
     }
     d.depend(write, copy);

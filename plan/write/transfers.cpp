@@ -63,7 +63,7 @@ void transfer_writer::receive_next(uint32_t later, use way) {
   const handle x = d_.append(kind::receive, subject, std::get<1>(c));
   const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), subject);
   d_.at(x).use = way;
-  d_.at(x).bytes = bytes_of(c);
+  d_.at(x).moved_bytes = bytes_of(c);
   d_.at(x).slots.moved = buffer;
   slots_[c] = {buffer, x};
 }
@@ -87,7 +87,7 @@ void transfer_writer::send(handle x, const crossing& c, handle exchanged) {
   if (is_here(forward ? later : later - 1)) return;
   const handle s = d_.append(kind::send, subject, micro);
   d_.at(s).use = std::get<2>(c);
-  d_.at(s).bytes = bytes_of(c);
+  d_.at(s).moved_bytes = bytes_of(c);
   d_.at(s).slots.moved = buffer;
   d_.depend(s, done ? x : exchanged);
   d_.buffer(buffer).last = s;

@@ -61,12 +61,12 @@ class update_writer {
   }
   void prepare(uint32_t g) {
     const handle x = prepared_[g] = append(kind::prepare, g);
-    d_.at(x).bytes = prepared_bytes(*p_.layout, p_.sub_groups[g]);
+    d_.at(x).moved_bytes = prepared_bytes(*p_.layout, p_.sub_groups[g]);
     read_gradients(d_, p_, g, x);
   }
   void measure() {
     measure_ = append(kind::measure, none);
-    d_.at(measure_).bytes = measured_elements(*p_.layout) * sizeof(double);
+    d_.at(measure_).moved_bytes = measured_elements(*p_.layout) * sizeof(double);
     for (const handle before : prepared_) d_.depend(measure_, before);
   }
   void collect(uint32_t k) {
@@ -78,7 +78,7 @@ class update_writer {
     d_.at(made).slots.matrices = slot;
     if (!collects_matrices(*p_.layout)) return;
     const handle x = append(kind::collect, sets_[k]);
-    d_.at(x).bytes = matrix_elements(*p_.layout, set(k)) * element_bytes;
+    d_.at(x).moved_bytes = matrix_elements(*p_.layout, set(k)) * element_bytes;
     d_.at(x).slots.matrices = slot;
     d_.depend(x, made);
     made = x;
@@ -93,14 +93,14 @@ class update_writer {
     d_.at(x).slots.matrices = slot;
     d_.depend(x, whole);
     const handle back = orthogonal_[k] = append(kind::spread, sets_[k]);
-    d_.at(back).bytes = matrix_elements(*p_.layout, set(k)) * core::size_of(p_.options().master());
+    d_.at(back).moved_bytes = matrix_elements(*p_.layout, set(k)) * core::size_of(p_.options().master());
     d_.at(back).slots.matrices = slot;
     d_.depend(back, x);
   }
   void update(uint32_t g) {
     const auto& group = p_.sub_groups[g];
     const handle x = updates_[g] = append(kind::update, g);
-    d_.at(x).bytes = updated_bytes(*p_.layout, group);
+    d_.at(x).moved_bytes = updated_bytes(*p_.layout, group);
     if (group.need == update_need::parameter_norms) d_.depend(x, measures_norms(*p_.layout) ? measure_ : prepared_[g]);
     if (group.need == update_need::whole_matrix) {
       const handle back = orthogonal_[g - first_set_];
@@ -115,7 +115,7 @@ class update_writer {
   void publish() {
     for (const uint32_t k : own_sets(p_, p_.layout->publish_sets)) {
       const handle x = append(kind::publish, k);
-      d_.at(x).bytes = p_.layout->publish_sets[k].numel * core::size_of(p_.options().types.parameter);
+      d_.at(x).moved_bytes = p_.layout->publish_sets[k].numel * core::size_of(p_.options().types.parameter);
       const auto& members = p_.layout->publish_sets[k].parameters;
       for (uint32_t g = 0; g < p_.sub_groups.size(); ++g)
         if (std::ranges::any_of(p_.sub_groups[g].pieces, [&](const owned_piece& piece) {

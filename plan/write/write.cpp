@@ -60,7 +60,7 @@ class step_writer {
     const uint64_t element_bytes = core::size_of(p_.options().types.parameter);
     const uint32_t slot = d_.open(x, pool::gathered, p_.layout->gather_sets[set].elements * element_bytes, set);
     d_.at(x).use = way_of(u.kind);
-    d_.at(x).bytes = p_.layout->gather_sets[set].numel * element_bytes;
+    d_.at(x).moved_bytes = p_.layout->gather_sets[set].numel * element_bytes;
     d_.at(x).slots.parameters = slot;
     return {x, slot};
   }
@@ -120,7 +120,7 @@ class step_writer {
     if (agreed_[u.unit] != none) read_ranges(x, agreed_[u.unit]);
     compressed_ = d_.open(x, pool::compressed, p_.layout->compressed_elements(u.unit) * element_bytes, u.unit);
     d_.at(x).slots.compressed = compressed_;
-    d_.at(x).bytes = set.numel * element_bytes;
+    d_.at(x).moved_bytes = set.numel * element_bytes;
   }
   // Adds, before the first use of a unit in the step, the exchange of the value ranges of its compressed groups. One
   // exchange a step is enough, since parameters do not change before the update; there are two if the second ranges
@@ -135,11 +135,11 @@ class step_writer {
     const uint64_t bytes = p_.options().compressed.range_bytes(u.unit) * p_.options().mesh.tensor_ranks();
     const uint32_t ranges = d_.open(x, pool::compressed, bytes, u.unit);
     d_.at(x).slots.leaving = ranges;
-    d_.at(x).bytes = read_bytes;
+    d_.at(x).moved_bytes = read_bytes;
     const handle agreed = agreed_[u.unit] = d_.append(kind::agree, u.unit, u.micro);
     d_.at(agreed).use = way_of(u.kind);
     d_.at(agreed).slots.moved = ranges;
-    d_.at(agreed).bytes = bytes;
+    d_.at(agreed).moved_bytes = bytes;
     d_.depend(agreed, x);
   }
   void read_ranges(handle x, handle agreed) {
@@ -261,7 +261,7 @@ class step_writer {
 
   void vote() {
     const handle x = d_.vote = d_.append(kind::vote, none, p_.options().accumulation - 1);
-    d_.at(x).bytes = vote_elements(*p_.layout) * sizeof(double);
+    d_.at(x).moved_bytes = vote_elements(*p_.layout) * sizeof(double);
     for (const handle norm : gradients_.norms()) d_.depend(x, norm);
     d_.depend(x, last_forward_);
     d_.depend(x, last_compute_);

@@ -34,9 +34,9 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
     if (op == core::exchange_op::swap) row.op = all_to_all;
     if (op == core::exchange_op::scatter) row.op = reduce_scatter;
   }
-  // `x.bytes` of an all-gather or reduce-scatter are the bytes of all ranks together; a row shows the bytes of one
+  // `x.moved_bytes` of an all-gather or reduce-scatter are the bytes of all ranks together; a row shows those of one
   // rank.
-  row.message_bytes = moves_all(row.op) ? x.bytes / std::max<uint32_t>(1, row.ranks) : x.bytes;
+  row.message_bytes = moves_all(row.op) ? x.moved_bytes / std::max<uint32_t>(1, row.ranks) : x.moved_bytes;
   return row;
 }
 

@@ -48,10 +48,10 @@ io_figures io_of(std::span<const rank_spans> ranks) {
         note_wait(out, c, x, std::exchange(before[static_cast<size_t>(x.lane)], x.id));
       }
       if (x.lane != plan::lane::io) continue;
-      if (x.repeats != plan::repetition::redo) out.planned_bytes += x.bytes;
+      if (x.repeats != plan::repetition::redo) out.planned_bytes += x.moved_bytes;
       if (!c.acted(x.guard)) continue;
       const bool in = x.kind == plan::kind::swap_in;
-      (in ? out.read_bytes : out.written_bytes) += x.bytes;
+      (in ? out.read_bytes : out.written_bytes) += x.moved_bytes;
       (in ? reads : writes).push_back(c.spans[x.id]);
     }
     std::vector<interval> all = reads;

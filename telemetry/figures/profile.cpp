@@ -73,7 +73,7 @@ class collector {
         update_s_ += s;
       if (x.kind == plan::kind::send) {
         transfer_s_ += s;
-        transferred_ += x.bytes;
+        transferred_ += x.moved_bytes;
       }
       if (x.lane != plan::lane::compute || x.kind == plan::kind::release) continue;
       segments_[{x.subject, x.segment == plan::none ? 0 : x.segment}].add(x, s);

@@ -43,7 +43,7 @@ void count(std::vector<stage_figures>& stages, const plan::rank_plan& p) {
     const uint32_t sender = x.kind == plan::kind::send  ? plan::stage_served(*p.layout, x)
                             : x.kind == plan::kind::tie ? stage_of_tie(p, x)
                                                         : plan::none;
-    if (sender != plan::none) stages[sender].sent_bytes += x.bytes;
+    if (sender != plan::none) stages[sender].sent_bytes += x.moved_bytes;
   }
 }
 

@@ -135,7 +135,7 @@ std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64
                  "\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
                  "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f",
                  p.rank, thread_of(x.lane, chunk), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
-                 static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.bytes), wait_us) +
+                 static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.moved_bytes), wait_us) +
              (stage == plan::none ? "}}" : text_of(",\"stage\":%u}}", stage));
     }
   }

@@ -34,7 +34,7 @@ std::string title_of(const plan::rank_plan& p, const plan::instruction& x, const
   const std::string place = plan::place_text(*p.layout, x);
   std::string out =
       p.describe(x.id) + (place.empty() ? "" : ", " + place) + text_of(": %.3f ms", double(i.length_ns()) / 1e6);
-  if (x.bytes > 0) out += ", " + core::human_bytes(x.bytes);
+  if (x.moved_bytes > 0) out += ", " + core::human_bytes(x.moved_bytes);
   return out;
 }
 

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(the_trace_holds_every_instruction_of_every_rank_in_its_lane
     BOOST_TEST(e.at("dur").get<double>() == 2.0);
     BOOST_TEST(e.at("ts").get<double>() == 2.0 * x.id);
     BOOST_TEST(e.at("args").at("step").get<int>() == 7);
-    BOOST_TEST(e.at("args").at("bytes").get<uint64_t>() == x.bytes);
+    BOOST_TEST(e.at("args").at("bytes").get<uint64_t>() == x.moved_bytes);
   }
   BOOST_TEST(seen.size() == wanted);
 }

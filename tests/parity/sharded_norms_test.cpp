@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(stages_send_each_ranks_own_tokens_and_a_recompute_keeps_no_
   const auto sent = [&](const settings& set) {
     const auto s = job.open(common + settings{"parallel.pipeline=2"} + micros(2) + set);
     uint64_t bytes = 0;
-    for (const auto& x : s->training_plan(0).instructions) bytes += x.kind == plan::kind::send ? x.bytes : 0;
+    for (const auto& x : s->training_plan(0).instructions) bytes += x.kind == plan::kind::send ? x.moved_bytes : 0;
     return bytes - 2 * plan::transfer_header_bytes;
   };
   BOOST_TEST(2 * sent({"parallel.sharded_norms=true"}) == sent({}));

@@ -149,7 +149,7 @@ class exchange_saboteur : public plan_breaker {
     const group_exchange what = exchange_of(l, at(*x).subject, at(*x).segment, at(*x).use);
     const auto which = below(3);
     for (const auto& one : some_of(*x)) {
-      if (which != 0) at(one).bytes = what.bytes;
+      if (which != 0) at(one).moved_bytes = what.bytes;
       if (which != 1) all_[one.rank].buffers[at(one).slots.moved].bytes -= what.bytes * (what.ranks - 1);
     }
     return true;

@@ -145,7 +145,7 @@ class order_saboteur : public plan_changer {
     std::swap(x.piece, y.piece);
     std::swap(x.micro, y.micro);
     std::swap(x.use, y.use);
-    std::swap(x.bytes, y.bytes);
+    std::swap(x.moved_bytes, y.moved_bytes);
     std::swap(x.guard, y.guard);
     std::swap(x.slots, y.slots);
     return true;
@@ -155,7 +155,7 @@ class order_saboteur : public plan_changer {
     if (x == nullptr) return false;
     switch (below(3)) {
       case 0:
-        x->bytes += 64;
+        x->moved_bytes += 64;
         break;
       case 1:
         x->use = x->use == use::forward ? use::backward : use::forward;

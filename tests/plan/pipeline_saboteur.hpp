@@ -79,7 +79,7 @@ class pipeline_saboteur : public plan_breaker {
       auto &a = at(found(r, communicator, first)), &b = at(found(r, communicator, second));
       std::swap(a.subject, b.subject);
       std::swap(a.slots.gradients, b.slots.gradients);
-      std::swap(a.bytes, b.bytes);
+      std::swap(a.moved_bytes, b.moved_bytes);
       std::swap(a.slots.window, b.slots.window);
     }
     return true;

@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(every_swap_moves_exactly_its_bytes_in_whole_pages_of_its_ex
           BOOST_TEST(m.window + m.range.bytes <= p->buffers[x.slots.window].bytes);
           bytes += m.range.bytes;
         }
-        BOOST_TEST(bytes == x.bytes, p->describe(id) << ": " << bytes << " of " << x.bytes);
+        BOOST_TEST(bytes == x.moved_bytes, p->describe(id) << ": " << bytes << " of " << x.moved_bytes);
         ++swaps;
       }
       BOOST_TEST(swaps > 8U);
@@ -256,7 +256,7 @@ BOOST_AUTO_TEST_CASE(a_write_without_dependents_ends_at_once_and_a_reader_of_its
   for (uint32_t id : h.swaps(plan::swapped::states, plan::kind::swap_in))
     if (h.plan().instructions[id].subject == group) {
       BOOST_REQUIRE(h.run(id).has_value());
-      const uint64_t read = h.plan().instructions[id].bytes;
+      const uint64_t read = h.plan().instructions[id].moved_bytes;
       BOOST_TEST(std::memcmp(h.window(id).data(), wrote.data(), read) == 0);
     }
   BOOST_TEST(h.memory().settle_writes().has_value());

@@ -234,13 +234,13 @@ BOOST_AUTO_TEST_CASE(a_second_copy_that_is_read_too_early_or_made_twice_is_refus
         for (auto& x : p.instructions)
           if (x.kind == kind::release && x.subject == first.subject && !x.near) {
             x.near = true;
-            x.bytes = first.bytes;
+            x.moved_bytes = first.moved_bytes;
             return;
           }
       },
       "keeps again what");
   refused(
-      table, o, [&](rank_plan& p) { p.instructions[near_one(p, kind::release)].bytes += 4; },
+      table, o, [&](rank_plan& p) { p.instructions[near_one(p, kind::release)].moved_bytes += 4; },
       "keeps the wrong number of bytes");
 }
 

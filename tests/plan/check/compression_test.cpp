@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_agree_on_ranges_once_a_step_before_the_first_u
     if (x.kind == kind::survey) ++surveys[x.subject];
     if (x.kind != kind::agree) continue;
     ++agreements[x.subject];
-    BOOST_TEST(x.bytes == 2 * p.options().compressed.range_bytes(x.subject));
+    BOOST_TEST(x.moved_bytes == 2 * p.options().compressed.range_bytes(x.subject));
     BOOST_TEST(p.layout->communicators[x.communicator].members.size() == 2U);
   }
   // {unit, exchanges}; tensor ranks share no groups of unit 0.

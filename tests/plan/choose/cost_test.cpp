@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(on_a_device_an_instruction_costs_the_memory_that_it_moves_b
   const auto up = plans_of(chain_table({10'000, 10'000}), options)[0];
   BOOST_TEST(predicted_seconds(*up, first_of(*up, kind::reduce), card) == 2 * 400e-6, tolerance);
   const instruction& update = first_of(*up, kind::update);
-  BOOST_TEST(predicted_seconds(*up, update, card) == double(update.bytes) / 1e9, tolerance);
+  BOOST_TEST(predicted_seconds(*up, update, card) == double(update.moved_bytes) / 1e9, tolerance);
 }
 
 BOOST_AUTO_TEST_CASE(sixteen_bits_multiply_twice_as_fast_and_fp64_half_as_fast) {

@@ -25,7 +25,7 @@ namespace {
 /// Returns all fields of an instruction as text.
 std::string printed(const rank_plan& p, const instruction& x) {
   std::string out = fmt::format("{} segment {} bytes {} flops {:f} guard {} slots", p.describe(x.id), x.segment,
-                                x.bytes, x.flops, static_cast<int>(x.guard));
+                                x.moved_bytes, x.flops, static_cast<int>(x.guard));
   for (const auto slot : all_slots) out.append(" ").append(fmt::to_string(x.slots.*slot));
   out += " after";
   for (uint32_t on : x.after) out.append(" ").append(fmt::to_string(on));

@@ -182,7 +182,8 @@ BOOST_AUTO_TEST_CASE(wherever_a_gather_stands_then_so_much_computation_is_behind
         const auto next = std::find_if(p->instructions.begin() + x.id + 1, p->instructions.end(),
                                        [](const instruction& y) { return y.kind == kind::gather; });
         if (next != p->instructions.end() && !next->after.empty() && next->after[0] <= x.after[0]) continue;
-        const double lead = o.gathering.hidden.flops + o.gathering.hidden.flops_per_byte * static_cast<double>(x.bytes);
+        const double lead =
+            o.gathering.hidden.flops + o.gathering.hidden.flops_per_byte * static_cast<double>(x.moved_bytes);
         // `between` sums the flops from the gather's dependency to its use; `first` has the flops of the first
         // computation.
         double between = 0, first = -1;

@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(swaps_around_an_update_that_is_done_again_are_proved) {
   refused(
       o, [&](rank_plan& p) { p.instructions[out(p)].guard = guard::undone; }, "done again");
   refused(
-      o, [&](rank_plan& p) { p.instructions[in(p)].bytes -= 4096; }, "moves the wrong number of bytes");
+      o, [&](rank_plan& p) { p.instructions[in(p)].moved_bytes -= 4096; }, "moves the wrong number of bytes");
   refused(
       o, [&](rank_plan& p) { p.instructions[in(p)].guard = guard::always; }, "done again");
   refused(

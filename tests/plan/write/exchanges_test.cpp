@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(pieces_share_the_flops_and_rows_of_a_segment_and_lie_beside
     if (x.kind == kind::multiply) ++products;
     if (x.kind != kind::exchange || x.use != use::forward) continue;
     ++exchanges;
-    moved += x.bytes;
+    moved += x.moved_bytes;
   }
   BOOST_TEST(exchanges == 3U * 6);  // three pieces per exchange, two exchanges per block
   BOOST_TEST(products == 2U * 6);

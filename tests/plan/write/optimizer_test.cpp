@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(an_update_touches_the_weights_moments_gradients_and_copies_
     o.updates.speculate = o.updates.may_clip = true;
     const auto p = plans_of(chain_table(sizes), o)[0];
     uint64_t bytes = 0, elements = 0;
-    for (const auto& x : p->instructions) bytes += x.kind == k && x.guard != guard::always ? x.bytes : 0;
+    for (const auto& x : p->instructions) bytes += x.kind == k && x.guard != guard::always ? x.moved_bytes : 0;
     for (const auto& g : p->sub_groups) elements += g.elements;
     return bytes / elements;
   };

@@ -74,8 +74,9 @@ BOOST_AUTO_TEST_CASE(a_message_is_the_input_of_one_rank) {
   for (const auto& x : step[0].plan->instructions) {
     if (x.kind != plan::kind::gather) continue;
     const auto rows = log.rows();
-    BOOST_TEST(std::any_of(rows.begin(), rows.end(),
-                           [&](const auto& r) { return r.purpose == "gather" && r.message_bytes == x.bytes / 4; }));
+    BOOST_TEST(std::any_of(rows.begin(), rows.end(), [&](const auto& r) {
+      return r.purpose == "gather" && r.message_bytes == x.moved_bytes / 4;
+    }));
   }
 }
 

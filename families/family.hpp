@@ -241,6 +241,9 @@ struct gguf_row {                    ///< names of one family in GGUF files
 struct family {
   std::string_view model_type;    ///< value of config.json's key model_type, and the family's name everywhere
   std::string_view architecture;  ///< transformers' class of the model, for config.json's key `architectures`
+  /// Class of the tokenizer that transformers chooses for the family if no file names one; empty: one that does not
+  /// merge byte pairs (data/tokenizers/tokenizer_class.cpp).
+  std::string_view tokenizer_class = {};
   config_keys keys;
   layer_names names;
   norm_kind norm;

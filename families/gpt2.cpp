@@ -41,6 +41,7 @@ constexpr gguf_name gpt2_in_gguf[] = {
 constexpr family gpt2{
     .model_type = "gpt2",
     .architecture = "GPT2LMHeadModel",
+    .tokenizer_class = "GPT2Tokenizer",
     .keys =
         {
             .layers = {"n_layer", 12, "num_hidden_layers"},

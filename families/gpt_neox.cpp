@@ -22,6 +22,7 @@ constexpr gguf_name gpt_neox_in_gguf[] = {
 constexpr family gpt_neox{
     .model_type = "gpt_neox",
     .architecture = "GPTNeoXForCausalLM",
+    .tokenizer_class = "GPTNeoXTokenizer",
     .keys =
         {
             .layers = {"num_hidden_layers", 44},

@@ -28,6 +28,7 @@ constexpr gguf_name qwen2_in_gguf[] = {
 constexpr family qwen2{
     .model_type = "qwen2",
     .architecture = "Qwen2ForCausalLM",
+    .tokenizer_class = "Qwen2Tokenizer",
     .keys =
         {
             .layers = {"num_hidden_layers", 32},

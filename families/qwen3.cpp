@@ -34,6 +34,7 @@ constexpr layer_names qwen3_layer_names() {
 constexpr family qwen3{
     .model_type = "qwen3",
     .architecture = "Qwen3ForCausalLM",
+    .tokenizer_class = "Qwen2Tokenizer",
     .keys =
         {
             .layers = {"num_hidden_layers", 32},

@@ -23,6 +23,7 @@ constexpr std::string_view roberta_unread[] = {"pooler.", "embeddings.position_i
 constexpr family roberta{
     .model_type = "roberta",
     .architecture = "RobertaForMaskedLM",
+    .tokenizer_class = "RobertaTokenizer",
     .keys = bert_keys(50265, 1),
     .names = roberta_names(),
     .norm = norm_kind::layer,

@@ -15,6 +15,7 @@
 #include "core/text.hpp"
 #include "data/tokenizers/files/tokenizer_folder.hpp"
 #include "data/tokenizers/text/json_keys.hpp"
+#include "families/all_families.hpp"
 
 namespace troupe::data {
 namespace {
@@ -49,18 +50,32 @@ constexpr byte_pair_class of_byte_pairs[] = {{"GPT2Tokenizer"},
                                              {"TokenizersBackend"},
                                              {"Qwen2Tokenizer", composed_qwen2}};
 
-/// Model types and the classes among these that transformers chooses for them, if no file names a class.
-constexpr std::pair<std::string_view, std::string_view> classes_of_types[] = {
-    {"gpt2", "GPT2Tokenizer"},       {"gpt_neo", "GPT2Tokenizer"},      {"gptj", "GPT2Tokenizer"},
-    {"opt", "GPT2Tokenizer"},        {"phi", "GPT2Tokenizer"},          {"codegen", "GPT2Tokenizer"},
-    {"roberta", "RobertaTokenizer"}, {"bart", "RobertaTokenizer"},      {"longformer", "RobertaTokenizer"},
-    {"led", "LEDTokenizer"},         {"mvp", "MvpTokenizer"},           {"blenderbot", "BlenderbotTokenizer"},
-    {"deberta", "DebertaTokenizer"}, {"whisper", "WhisperTokenizer"},   {"gpt_neox", "GPTNeoXTokenizer"},
-    {"mamba", "GPTNeoXTokenizer"},   {"mamba2", "GPTNeoXTokenizer"},    {"olmo", "GPTNeoXTokenizer"},
-    {"olmoe", "GPTNeoXTokenizer"},   {"qwen2", "Qwen2Tokenizer"},       {"qwen2_moe", "Qwen2Tokenizer"},
-    {"qwen2_vl", "Qwen2Tokenizer"},  {"qwen2_5_vl", "Qwen2Tokenizer"},  {"qwen2_audio", "Qwen2Tokenizer"},
-    {"qwen3", "Qwen2Tokenizer"},     {"qwen3_moe", "Qwen2Tokenizer"},   {"qwen3_next", "Qwen2Tokenizer"},
-    {"qwen3_vl", "Qwen2Tokenizer"},  {"qwen3_vl_moe", "Qwen2Tokenizer"}};
+/// Model types outside of families/ and the classes among these that transformers chooses for them, if no file names a
+/// class.
+constexpr std::pair<std::string_view, std::string_view> classes_of_types[] = {{"gpt_neo", "GPT2Tokenizer"},
+                                                                              {"gptj", "GPT2Tokenizer"},
+                                                                              {"opt", "GPT2Tokenizer"},
+                                                                              {"phi", "GPT2Tokenizer"},
+                                                                              {"codegen", "GPT2Tokenizer"},
+                                                                              {"bart", "RobertaTokenizer"},
+                                                                              {"longformer", "RobertaTokenizer"},
+                                                                              {"led", "LEDTokenizer"},
+                                                                              {"mvp", "MvpTokenizer"},
+                                                                              {"blenderbot", "BlenderbotTokenizer"},
+                                                                              {"deberta", "DebertaTokenizer"},
+                                                                              {"whisper", "WhisperTokenizer"},
+                                                                              {"mamba", "GPTNeoXTokenizer"},
+                                                                              {"mamba2", "GPTNeoXTokenizer"},
+                                                                              {"olmo", "GPTNeoXTokenizer"},
+                                                                              {"olmoe", "GPTNeoXTokenizer"},
+                                                                              {"qwen2_moe", "Qwen2Tokenizer"},
+                                                                              {"qwen2_vl", "Qwen2Tokenizer"},
+                                                                              {"qwen2_5_vl", "Qwen2Tokenizer"},
+                                                                              {"qwen2_audio", "Qwen2Tokenizer"},
+                                                                              {"qwen3_moe", "Qwen2Tokenizer"},
+                                                                              {"qwen3_next", "Qwen2Tokenizer"},
+                                                                              {"qwen3_vl", "Qwen2Tokenizer"},
+                                                                              {"qwen3_vl_moe", "Qwen2Tokenizer"}};
 
 /// Tokenizer classes of transformers that encode like SentencePiece and keep the numbers of the model's pieces, named
 /// without a final "Fast". For the general classes among them tokenizer.json decides, whose numbers are compared with
@@ -125,6 +140,13 @@ const byte_pair_class* byte_pair_class_named(std::string_view name) {
   return row == std::end(of_byte_pairs) ? nullptr : row;
 }
 
+/// Returns the name of the class that transformers chooses for models of this type; empty if it merges no byte pairs.
+std::string_view class_of_type(std::string_view type) {
+  if (const auto* f = families::find(type)) return f->tokenizer_class;
+  const auto* row = std::ranges::find_if(classes_of_types, [&](const auto& one) { return one.first == type; });
+  return row == std::end(classes_of_types) ? std::string_view() : row->second;
+}
+
 constexpr std::string_view wanted_of_byte_pairs = "merges byte pairs and splits words like GPT-2's or Qwen2's";
 
 /// Returns the class of a folder with vocab.json and merges.txt; null if no file says what the folder holds.
@@ -139,8 +161,7 @@ core::result<const byte_pair_class*> class_of_byte_pairs(const std::filesystem::
   TROUPE_ASSIGN(const auto model, read_json_if_there(folder / "config.json"));
   const auto type = json_text_of(model, "model_type");
   if (type.empty()) return nullptr;
-  const auto* row = std::ranges::find_if(classes_of_types, [&](const auto& one) { return one.first == type; });
-  if (row != std::end(classes_of_types)) return byte_pair_class_named(row->second);
+  if (const auto* found = byte_pair_class_named(class_of_type(type))) return found;
   return core::refused(
       fmt::format("'{}': model_type: wanted one whose tokenizer {}, got {}: put its tokenizer.json next to vocab.json, "
                   "or name the class of these words in tokenizer_config.json, such as \"tokenizer_class\": "

@@ -15,6 +15,7 @@
 #include "data/tokenizers/text/word_cutter.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "data/tokenizers/words/byte_pair.hpp"
+#include "families/all_families.hpp"
 #include "tests/data/text.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
@@ -90,6 +91,9 @@ BOOST_AUTO_TEST_CASE(a_model_type_says_the_class_if_no_file_names_one) {
     const auto t = std::move(*check_ok(opened("{}", (R"({"model_type": ")" + std::string(type) + "\"}").c_str())));
     BOOST_TEST(t->description().kind == "qwen2", type);
   }
+  for (const auto* f : families::all)
+    if (!f->tokenizer_class.empty())
+      check_ok(opened("{}", (R"({"model_type": ")" + std::string(f->model_type) + "\"}").c_str()));
   BOOST_TEST((*check_ok(opened("{}", R"({"tokenizer_class": "Qwen2TokenizerFast"})")))->description().kind == "qwen2");
   BOOST_TEST((*check_ok(opened("{}", R"({"model_type": "gpt2"})")))->description().kind == "gpt2");
   // A class of its own comes before the model's type.

@@ -13,6 +13,7 @@
 #include "core/math.hpp"
 #include "core/number.hpp"
 #include "core/tensor_view.hpp"
+#include "families/all_families.hpp"
 #include "formats/compressed/stored_weight.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/source_reader.hpp"
@@ -22,9 +23,8 @@ namespace {
 
 using kernels::group_scale;
 
-constexpr std::array<std::string_view, 11> families{"gemma", "gemma2", "gemma3_text", "granite", "llama",  "mistral",
-                                                    "olmo2", "phi3",   "qwen2",       "qwen3",   "smollm3"};
 constexpr std::string_view weight_suffix = ".weight", layer_prefix = "model.layers.";
+constexpr std::string_view unlisted_family = "gemma";  ///< a family with such blocks that is not in families/
 
 /// Layers that runtimes join into one: ending of the layer's name, and name of the joined layer.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> joined{{{"q_proj", "qkv_proj"},
@@ -39,6 +39,11 @@ struct weight_job {  ///< one weight to compress
   formats::compressed_matrix matrix;
   rounding_error error{};
 };
+
+/// True if the weights of the blocks of a family are those of linear layers, under the names of `layer_prefix`.
+bool has_linear_blocks(const families::family& f) {
+  return std::string(f.names.prefix).append(f.names.blocks) == layer_prefix && f.layout == core::weight_layout::out_in;
+}
 
 /// Returns the block number of a module: 12 for "model.layers.12.mlp.up_proj".
 uint64_t layer_of(std::string_view module) {
@@ -309,10 +314,17 @@ class compressor {
 }  // namespace
 
 bool has_linear_layers(std::string_view model_type) {
-  return std::ranges::find(families, model_type) != families.end();
+  const auto* f = families::find(model_type);
+  return f != nullptr ? has_linear_blocks(*f) : model_type == unlisted_family;
 }
 
-std::string families_with_linear_layers() { return fmt::format("{}", fmt::join(families, ", ")); }
+std::string families_with_linear_layers() {
+  std::vector<std::string_view> out{unlisted_family};
+  for (const auto* f : families::all)
+    if (has_linear_blocks(*f)) out.push_back(f->model_type);
+  std::ranges::sort(out);
+  return fmt::format("{}", fmt::join(out, ", "));
+}
 
 bool is_linear_weight(std::string_view name, const std::vector<int64_t>& shape) {
   return shape.size() == 2 && name.starts_with(layer_prefix) && name.ends_with("_proj.weight");

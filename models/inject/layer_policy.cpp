@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <numeric>
 #include <utility>
 
 #include "core/text.hpp"
+#include "families/all_families.hpp"
 
 namespace troupe::models {
 namespace {
@@ -17,19 +19,35 @@ const char* const has_experts = "its MLP is divided into experts, which Troupe h
 const char* const is_diffusion = "diffusion models are made of convolutions, which Troupe has no layers for";
 const char* const turns_neighbours = "it rotates neighbouring elements of a head, or a part of each head only";
 
+/// Returns the roles of the modules in a block of a family that Troupe trains.
+std::vector<role_path> paths_in(const families::family& f) {
+  using enum layer_role;
+  const auto& n = f.names;
+  std::vector<role_path> out;
+  for (const auto& [role, path] :
+       std::initializer_list<std::pair<layer_role, std::string_view>>{{attention_norm, n.attention_norm},
+                                                                      {packed_qkv, n.packed},
+                                                                      {query, n.query},
+                                                                      {key, n.key},
+                                                                      {value, n.value},
+                                                                      {output, n.attention_output},
+                                                                      {attention_norm, n.attention_sum_norm},
+                                                                      {mlp_norm, n.mlp_norm},
+                                                                      {packed_gate_up, n.gate_and_up},
+                                                                      {gate, n.gate},
+                                                                      {up, n.up},
+                                                                      {down, n.down},
+                                                                      {mlp_norm, n.mlp_sum_norm}})
+    if (!path.empty()) out.push_back({role, std::string(path)});
+  return out;
+}
+
 std::vector<layer_policy> rows_of_encoders() {
   using enum layer_role;
   layer_policy bert{
       .name = "HFBertLayerPolicy",
       .families = {"bert", "roberta", "xlm_roberta", "camembert", "electra", "ernie", "nezha", "splinter"},
-      .paths = {{query, "attention.self.query"},
-                {key, "attention.self.key"},
-                {value, "attention.self.value"},
-                {output, "attention.output.dense"},
-                {attention_norm, "attention.output.LayerNorm"},
-                {up, "intermediate.dense"},
-                {down, "output.dense"},
-                {mlp_norm, "output.LayerNorm"}},
+      .paths = paths_in(families::bert),
       .order = norm_order::after,
       .act = mlp_activation::gelu_exact,
       .causal = false};
@@ -63,14 +81,7 @@ std::vector<layer_policy> rows_of_encoders() {
 
 std::vector<layer_policy> rows_of_gpts() {
   using enum layer_role;
-  layer_policy gpt2{.name = "HFGPT2LayerPolicy",
-                    .families = {"gpt2"},
-                    .paths = {{attention_norm, "ln_1"},
-                              {packed_qkv, "attn.c_attn"},
-                              {output, "attn.c_proj"},
-                              {mlp_norm, "ln_2"},
-                              {up, "mlp.c_fc"},
-                              {down, "mlp.c_proj"}}};
+  layer_policy gpt2{.name = "HFGPT2LayerPolicy", .families = {"gpt2"}, .paths = paths_in(families::gpt2)};
   layer_policy neo{.name = "HFGPTNEOLayerPolicy",
                    .families = {"gpt_neo", "gpt-neo"},
                    .paths = {{attention_norm, "ln_1"},
@@ -95,12 +106,7 @@ std::vector<layer_policy> rows_of_gpts() {
                     .stays = turns_neighbours};
   layer_policy neox{.name = "GPTNEOXLayerPolicy",
                     .families = {"gpt_neox", "gpt-neox"},
-                    .paths = {{attention_norm, "input_layernorm"},
-                              {packed_qkv, "attention.query_key_value"},
-                              {output, "attention.dense"},
-                              {mlp_norm, "post_attention_layernorm"},
-                              {up, "mlp.dense_h_to_4h"},
-                              {down, "mlp.dense_4h_to_h"}},
+                    .paths = paths_in(families::gpt_neox),
                     .order = norm_order::parallel,
                     .packing = qkv_packing::by_head,
                     .act = mlp_activation::gelu_exact,
@@ -143,19 +149,10 @@ std::vector<layer_policy> rows_of_gpts() {
 }
 
 /// Returns a row with the modules of Llama's blocks, as Hugging Face names them.
-layer_policy like_llama(std::string name, std::vector<std::string> families) {
-  using enum layer_role;
+layer_policy like_llama(std::string name, std::vector<std::string> autotp_names) {
   return {.name = std::move(name),
-          .families = std::move(families),
-          .paths = {{attention_norm, "input_layernorm"},
-                    {query, "self_attn.q_proj"},
-                    {key, "self_attn.k_proj"},
-                    {value, "self_attn.v_proj"},
-                    {output, "self_attn.o_proj"},
-                    {mlp_norm, "post_attention_layernorm"},
-                    {gate, "mlp.gate_proj"},
-                    {up, "mlp.up_proj"},
-                    {down, "mlp.down_proj"}},
+          .families = std::move(autotp_names),
+          .paths = paths_in(families::llama),
           .norm = norm_kind::rms,
           .act = mlp_activation::silu,
           .rotates = true};
@@ -227,9 +224,7 @@ std::vector<layer_policy> rows_of_others() {
                    .order = norm_order::parallel,
                    .stays = turns_neighbours};
   layer_policy phi3 = like_llama("Phi3Policy", {"phi3", "phi4"});
-  phi3.paths = {{attention_norm, "input_layernorm"},  {packed_qkv, "self_attn.qkv_proj"},
-                {output, "self_attn.o_proj"},         {mlp_norm, "post_attention_layernorm"},
-                {packed_gate_up, "mlp.gate_up_proj"}, {down, "mlp.down_proj"}};
+  phi3.paths = paths_in(families::phi3);
   layer_policy falcon{.name = "FalconPolicy",
                       .families = {"falcon"},
                       .paths = {{attention_norm, "input_layernorm"},

@@ -55,10 +55,9 @@ core::result<std::shared_ptr<const token_stream>> told_streams::stream_of(std::s
   }
   auto out = std::make_shared<token_stream>();
   auto kept = std::make_shared<scratch_file>(scratch_file::of(descriptor));
-  auto file = kept->content(told->name);
-  if (!file) return core::fail(file.error());
+  TROUPE_ASSIGN(auto file, kept->content(told->name));
   for (const auto& s : told->segments) {
-    if (s.begin > file->size() || s.tokens > (file->size() - s.begin) / told->width)
+    if (s.begin > file.size() || s.tokens > (file.size() - s.begin) / told->width)
       return core::fail(core::error_kind::mismatch,
                         "processes: the file with the encoded text of " + told->name + " ends before its last segment");
     token_stream::segment mine;
@@ -67,7 +66,7 @@ core::result<std::shared_ptr<const token_stream>> told_streams::stream_of(std::s
     mine.begin = s.begin;
     out->segments_.push_back(mine);
   }
-  out->files_.push_back(std::move(*file));
+  out->files_.push_back(std::move(file));
   out->nameless_ = std::move(kept);
   out->starts_ = std::move(told->starts);
   out->end_of_text_ = told->end_of_text;

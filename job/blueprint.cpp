@@ -128,16 +128,15 @@ core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
   b.plain = options_for(b, c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train);
   const auto entries = c.compile.entries();
   if (entries.empty() || entries.front().step > 0) return {};
-  auto compiled =
-      compile_step(c, b.table, b.plain, wish_of(c, entries.front()), b.costs, choice_time::before_a_run, {}, go_on);
-  if (!compiled) return core::fail(compiled.error());
+  TROUPE_ASSIGN(auto compiled, compile_step(c, b.table, b.plain, wish_of(c, entries.front()), b.costs,
+                                            choice_time::before_a_run, {}, go_on));
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving})
-    take_passes(compiled->chosen.options, options_for(b, which));
+    take_passes(compiled.chosen.options, options_for(b, which));
   // Every kind of step has the same ratio (share of states that are offloaded), also after later choices of passes,
   // because states are not moved during a run.
-  b.plain.tiers.ratio = compiled->chosen.options.tiers.ratio;
+  b.plain.tiers.ratio = compiled.chosen.options.tiers.ratio;
   for (auto& options : b.options) options.tiers.ratio = b.plain.tiers.ratio;
-  b.compiled = std::move(*compiled);
+  b.compiled = std::move(compiled);
   return {};
 }
 

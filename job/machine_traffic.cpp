@@ -39,19 +39,18 @@ core::result<machine_traffic> traffic_of(const config::job_config& config, const
     if (machines_in(layout.communicators[c], machine_of).size() > 1)
       led[layout.communicators[c].members.front()].push_back(c);
   for (const auto& [rank, communicators] : led) {
-    const auto plan = plans.of(rank);
-    if (!plan) return core::fail(plan.error());
-    const auto pieces = pieces_of(**plan);
+    TROUPE_ASSIGN(const auto plan, plans.of(rank));
+    const auto pieces = pieces_of(*plan);
     for (const uint32_t c : communicators) {
       const auto& members = layout.communicators[c].members;
       std::vector<fabric::home> where;
       for (const uint32_t r : members) where.push_back({machine_of[r], r});
       TROUPE_ASSIGN(const auto homes, fabric::homes::make(where));
       const auto numbers = machines_in(layout.communicators[c], machine_of);
-      for (const uint32_t id : (*plan)->lanes[static_cast<size_t>(plan::lane::fabric)]) {
-        const auto& x = (*plan)->instructions[id];
+      for (const uint32_t id : plan->lanes[static_cast<size_t>(plan::lane::fabric)]) {
+        const auto& x = plan->instructions[id];
         if (x.communicator != c) continue;
-        auto r = collective_form(**plan, x);
+        auto r = collective_form(*plan, x);
         r.pieces = pieces[c][x.sequence];
         const auto bytes = fabric::wire_bytes(r, homes);
         for (size_t k = 0; k < numbers.size(); ++k) out.entered_bytes[numbers[k]] += bytes[k];

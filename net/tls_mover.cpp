@@ -83,9 +83,8 @@ core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peer
       return core::fail(core::error_kind::bad_input,
                         fmt::format("a mover's peers: wanted other places than its own, got {}", place));
     if (place > key_->place) continue;
-    auto options = secret_options_to(key_, place);
-    if (!options) return core::fail(options.error());
-    loop_->post([this, place = place, peer = peer, within_ns, options = std::move(*options)] {
+    TROUPE_ASSIGN(auto options, secret_options_to(key_, place));
+    loop_->post([this, place = place, peer = peer, within_ns, options = std::move(options)] {
       door_->connect(peer.host, peer.port, options, std::make_unique<secret_check>(), within_ns,
                      [this, place](core::result<connection> c, std::unique_ptr<first_words>) {
                        if (c) return join(place, std::move(*c));

@@ -78,8 +78,8 @@ filler share_of(const job::blueprint& b, uint32_t coordinate, const filler& whol
       const auto part = out.subspan(run.local - first, run.count);
       if (run.is_padding())
         std::ranges::fill(part, 0.0F);
-      else if (auto ok = whole(q, run.whole, part); !ok)
-        return ok;
+      else
+        TROUPE_TRY(whole(q, run.whole, part));
     }
     return {};
   };

@@ -79,9 +79,8 @@ core::result<models::unit_pass_order> unit_passes_of(const host_model& model, co
 core::result<models::module_factory> with_passes(const models::module_factory& make, const host_model& model,
                                                  const config::job_config& config, const models::host_batch& first,
                                                  const std::shared_ptr<changed_units>& out) {
-  auto order = unit_passes_of(model, config);
-  if (!order) return core::fail(order.error());
-  if (order->empty()) return make;
+  TROUPE_ASSIGN(auto order, unit_passes_of(model, config));
+  if (order.empty()) return make;
   models::unit_surroundings around;
   around.tensor = config.parallel.tensor;
   const auto& cut = config.pipeline;
@@ -92,12 +91,12 @@ core::result<models::module_factory> with_passes(const models::module_factory& m
                       (config.compile.memory_budget > 0 && std::ranges::any_of(entries, [&](const auto& x) {
                          return config.compile.is_automatic() || std::ranges::count(x.passes, "recompute") > 0;
                        }));
-  if (std::ranges::any_of(*order, [](const auto* x) { return x->reads_nodes; })) {
+  if (std::ranges::any_of(order, [](const auto* x) { return x->reads_nodes; })) {
     TROUPE_ASSIGN(const auto made,
                   models::prepared_modules::make(make, 1, config.parameter_dtype(), config.seed, first));
     around.nodes = models::nodes_of(*made);
   }
-  return models::module_factory([make, out, order = std::move(*order), around = std::move(around)] {
+  return models::module_factory([make, out, order = std::move(order), around = std::move(around)] {
     models::module_model m = make();
     auto done = models::run_unit_passes(m, around, order);
     if (!done) {

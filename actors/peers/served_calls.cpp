@@ -81,15 +81,13 @@ core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
   TROUPE_TRY(run_.term->want(c.which));
   auto order = run_.steps.order_for(c.which, c.step, wish);
   if (saves(c.which)) {
-    const auto invitation = decode_save_invitation(c.invitation);
-    const auto request = decode_save_request(c.request);
-    if (!invitation) return core::fail(invitation.error());
-    if (!request) return core::fail(request.error());
-    if (c.saves_in_memory) TROUPE_TRY(x.saves->prepare(invitation->working));
+    TROUPE_ASSIGN(const auto invitation, decode_save_invitation(c.invitation));
+    TROUPE_ASSIGN(const auto request, decode_save_request(c.request));
+    if (c.saves_in_memory) TROUPE_TRY(x.saves->prepare(invitation.working));
     TROUPE_ASSIGN(const auto place,
-                  c.saves_in_memory ? core::result<save_invitation>(*invitation) : disks_.place_of_part(*invitation));
+                  c.saves_in_memory ? core::result<save_invitation>(invitation) : disks_.place_of_part(invitation));
     TROUPE_ASSIGN(auto joined,
-                  join_save(c.saves_in_memory ? x.saves->files() : storage::real_files(), c.run, place, *request));
+                  join_save(c.saves_in_memory ? x.saves->files() : storage::real_files(), c.run, place, request));
     order->save = joined;
   }
   TROUPE_ASSIGN(auto did, run_.steps.run_here(c.which, order));

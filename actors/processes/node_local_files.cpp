@@ -111,10 +111,9 @@ core::result<committed_call> copy_of(const fs::path& folder, std::string writers
                                                         checkpoint::max_manifest_bytes));
   out.manifest = std::move(manifest);
   if (const auto there = real_files().exists(root / checkpoint::latest_file_name); there && *there) {
-    auto latest =
-        storage::read_small_file(real_files(), root / checkpoint::latest_file_name, checkpoint::max_latest_bytes);
-    if (!latest) return core::fail(latest.error());
-    out.latest = std::move(*latest);
+    TROUPE_ASSIGN(auto latest, storage::read_small_file(real_files(), root / checkpoint::latest_file_name,
+                                                        checkpoint::max_latest_bytes));
+    out.latest = std::move(latest);
   }
   TROUPE_ASSIGN(const auto ids, ids_in(root));
   out.save_ids.assign(ids.begin(), ids.end());

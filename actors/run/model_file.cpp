@@ -54,10 +54,9 @@ core::result<bool> write_16bit_model(const training_run& run, const std::filesys
     tensors.push_back(std::move(t));
     names.push_back(info.name);
   }
-  core::result<void> written;
   const auto extension = path.extension();
   if (extension == ".safetensors") {
-    written = formats::write_safetensors(path, tensors);
+    TROUPE_TRY(formats::write_safetensors(path, tensors));
   } else {
     // In torch's formats a tied head is written as a second name of the embedding, as in a module's state dict.
     std::map<std::string, std::string> shared;
@@ -68,9 +67,8 @@ core::result<bool> write_16bit_model(const training_run& run, const std::filesys
     std::error_code ec;
     if (!file) std::filesystem::create_directories(path, ec);
     if (ec) return core::fail(core::error_kind::io, fmt::format("cannot make '{}': {}", path.string(), ec.message()));
-    written = formats::write_torch_archive(file ? path : path / default_file_name, tensors, shared);
+    TROUPE_TRY(formats::write_torch_archive(file ? path : path / default_file_name, tensors, shared));
   }
-  if (!written) return core::fail(written.error());
   return true;
 }
 

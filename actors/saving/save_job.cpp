@@ -143,9 +143,8 @@ void save_job::part_ended(uint32_t rank) {
 
 core::result<void> save_job::remove_older() {
   if (request_.keep_last == 0) return {};
-  const auto kept =
-      checkpoint::apply_retention(*place_.files, request_.root, {request_.keep_last, request_.keep_every});
-  return kept ? core::result<void>() : core::fail(kept.error());
+  TROUPE_TRY(checkpoint::apply_retention(*place_.files, request_.root, {request_.keep_last, request_.keep_every}));
+  return {};
 }
 
 core::result<bool> save_job::prove() {

@@ -165,22 +165,22 @@ core::result<compared_checkpoints> compare_checkpoints(const diff_arguments& a) 
                 fmt::format("--tolerance: wanted a finite number of at least 0, got {}", *a.tolerance));
   source_arguments other = a.first;
   other.as_stored = true;
-  auto first = open_checkpoint_at(other);
-  if (!first) return fail(first.error());
+  TROUPE_ASSIGN(auto first, open_checkpoint_at(other));
   other.path = a.second;
   other.tag = "";
-  auto second = open_checkpoint_at(other);
-  if (!second) return fail(second.error());
-  warn_of_left_out(a.first, *first);
-  warn_of_left_out(a.first, *second);
+  TROUPE_ASSIGN(auto second, open_checkpoint_at(other));
+  warn_of_left_out(a.first, first);
+  warn_of_left_out(a.first, second);
   // If the tensors of one checkpoint are named by pipeline layer, gives them the tensor names of the other one.
-  if (!second->has_layer_names) first = formats::named_by_layers(std::move(*first), wanted_of(*second));
-  if (!first) return fail(first.error());
-  if (!first->has_layer_names) second = formats::named_by_layers(std::move(*second), wanted_of(*first));
-  if (!second) return fail(second.error());
-  TROUPE_ASSIGN(auto r, formats::diff_sources(storage::real_files(), *first, *second,
+  if (!second.has_layer_names) {
+    TROUPE_ASSIGN(first, formats::named_by_layers(std::move(first), wanted_of(second)));
+  }
+  if (!first.has_layer_names) {
+    TROUPE_ASSIGN(second, formats::named_by_layers(std::move(second), wanted_of(first)));
+  }
+  TROUPE_ASSIGN(auto r, formats::diff_sources(storage::real_files(), first, second,
                                               {.tolerance = a.tolerance, .progress = a.first.progress}));
-  return compared_checkpoints{std::move(*first), std::move(*second), std::move(r)};
+  return compared_checkpoints{std::move(first), std::move(second), std::move(r)};
 }
 
 int diff_checkpoints_at(const diff_arguments& a) {

@@ -36,13 +36,12 @@ core::result<void> check_named(const described_checkpoint& c) {
 /// Returns the options for writing the weights, without an optimizer.
 core::result<formats::deepspeed_write_options> options_for(const deepspeed_arguments& a,
                                                            const described_checkpoint& opened) {
-  const auto type = dtype_from("--dtype", a.dtype);
-  if (!type) return fail(type.error());
+  TROUPE_ASSIGN(const auto type, dtype_from("--dtype", a.dtype));
   const auto& s = opened.source;
   formats::deepspeed_write_options out;
   out.stage = a.stage;
   out.ranks = a.ranks;
-  out.weight_type = *type;
+  out.weight_type = type;
   out.integer_step = a.integer_steps;
   if (s.has_layer_names) return out;  // tensors that are named by pipeline layer are written under these names
   out.shared = shared_names(opened.model, s);
@@ -196,16 +195,15 @@ core::result<void> name_back(formats::deepspeed_write_options& o, const std::fil
                              const formats::tensor_source& s) {
   if (file.empty()) return {};
   TROUPE_ASSIGN(const auto lines, config::read_name_map(file));
-  const auto rules = formats::name_rules::of(lines);
-  if (!rules) return fail(rules.error());
+  TROUPE_ASSIGN(const auto rules, formats::name_rules::of(lines));
   const auto before = [name = o.name](const std::string& own) { return name ? name(own) : own; };
   for (const auto& t : s.tensors)
-    if (!rules->find_back(before(t.name)))
+    if (!rules.find_back(before(t.name)))
       return fail(core::error_kind::mismatch,
                   fmt::format("--map-back: '{}' has no rule that leads to '{}', which '{}' holds", file.string(),
                               before(t.name), formats::shown_place(s)));
-  for (auto& [alias, owner] : o.shared) owner = rules->find_back(owner).value_or(owner);
-  o.name = [before, rules = *rules](const std::string& name) {
+  for (auto& [alias, owner] : o.shared) owner = rules.find_back(owner).value_or(owner);
+  o.name = [before, rules](const std::string& name) {
     const auto own = before(name);
     return rules.find_back(own).value_or(own);
   };

@@ -110,11 +110,10 @@ core::result<void> check_parent(const fs::path& out, uint64_t needed_bytes) {
   if (::faccessat(AT_FDCWD, parent.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     return fail(error_kind::io,
                 fmt::format("cannot write '{}': '{}': {}", out.string(), parent.string(), core::system_message(errno)));
-  const auto free = storage::real_files().free_bytes(parent);
-  if (!free) return fail(free.error());
-  if (needed_bytes > *free)
+  TROUPE_ASSIGN(const auto free, storage::real_files().free_bytes(parent));
+  if (needed_bytes > free)
     return fail(error_kind::no_space, fmt::format("cannot write '{}': {} bytes are needed, {} are free in '{}'",
-                                                  out.string(), needed_bytes, *free, parent.string()));
+                                                  out.string(), needed_bytes, free, parent.string()));
   return {};
 }
 

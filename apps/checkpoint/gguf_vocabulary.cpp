@@ -175,27 +175,26 @@ core::result<gguf_metadata> gguf_vocabulary(const source_arguments& a, const for
         fmt::format("'{}' has no tokenizer that can be written to a GGUF file: give one by --tokenizer, a path or "
                     "'{}'",
                     formats::shown_place(s), bytes_name));
-  auto vocabulary =
-      place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary()) : data::read_vocabulary(place);
-  if (!vocabulary) return fail(vocabulary.error());
+  TROUPE_ASSIGN(auto vocabulary, place == bytes_name ? core::result<data::vocabulary>(data::byte_vocabulary())
+                                                     : data::read_vocabulary(place));
   std::error_code ec;
   const auto folder = fs::is_directory(place, ec) ? fs::path(place) : fs::path(place).parent_path();
-  TROUPE_TRY(data::check_ends_of_text(folder, vocabulary->special, "the vocabulary"));
+  TROUPE_TRY(data::check_ends_of_text(folder, vocabulary.special, "the vocabulary"));
   // A model of bytes may have fewer than 256 tokens, if its training texts did not contain the other bytes.
-  if (place == bytes_name && vocabulary->entries.size() > tokens) vocabulary->entries.resize(tokens);
-  if (vocabulary->entries.size() > tokens)
+  if (place == bytes_name && vocabulary.entries.size() > tokens) vocabulary.entries.resize(tokens);
+  if (vocabulary.entries.size() > tokens)
     return fail(error_kind::mismatch, fmt::format("the tokenizer '{}' has {} tokens, the model {}", place,
-                                                  vocabulary->entries.size(), tokens));
-  TROUPE_TRY(check_spaces(*vocabulary, place));
-  if (const auto texts = other_texts_of(*vocabulary); !texts.empty())
+                                                  vocabulary.entries.size(), tokens));
+  TROUPE_TRY(check_spaces(vocabulary, place));
+  if (const auto texts = other_texts_of(vocabulary); !texts.empty())
     note(a, fmt::format("warning: llama.cpp cannot encode all texts as '{}', a BPE model of SentencePiece, does; other "
                         "tokens or an error come from texts {}",
                         place, texts));
   std::string pre = "default";
-  if (vocabulary->kind == vocabulary_kind::byte_level) {
-    TROUPE_ASSIGN(pre, pre_of(*vocabulary, place));
+  if (vocabulary.kind == vocabulary_kind::byte_level) {
+    TROUPE_ASSIGN(pre, pre_of(vocabulary, place));
   }
-  return keys_of(*vocabulary, tokens, pre);
+  return keys_of(vocabulary, tokens, pre);
 }
 
 }  // namespace troupe::apps

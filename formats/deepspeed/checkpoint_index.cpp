@@ -50,14 +50,12 @@ core::result<path_list> part_of(const path_list& files, uint32_t ranks, uint32_t
 core::result<tensor_source> joined_layer(const path_list& files) {
   std::vector<tensor_source> ranks;
   for (const auto& f : files) {
-    auto one = read_torch_source(f);
-    if (!one) return one;
-    ranks.push_back(std::move(*one));
+    TROUPE_ASSIGN(auto one, read_torch_source(f));
+    ranks.push_back(std::move(one));
   }
-  auto out =
-      merge_ranks(std::move(ranks), [](std::string_view key) -> core::result<cut_rule> { return layer_rule(key); });
-  if (!out) return fail(out.error());
-  return std::move(out->whole);
+  TROUPE_ASSIGN(auto out, merge_ranks(std::move(ranks),
+                                      [](std::string_view key) -> core::result<cut_rule> { return layer_rule(key); }));
+  return std::move(out.whole);
 }
 
 core::result<merged_state> read_merged(const fs::path& path, merged_state state, bool is_first,

@@ -116,8 +116,8 @@ core::result<gguf_value> read_value(cursor& in) {
   } else if (type == gguf_value_type::text) {
     TROUPE_ASSIGN(auto text, in.text(max_gguf_text_bytes));
     out.text = std::move(text);
-  } else if (auto ok = in.bytes(std::as_writable_bytes(std::span(&out.bits, 1)).first(size_of(type))); !ok) {
-    return fail(ok.error());
+  } else {
+    TROUPE_TRY(in.bytes(std::as_writable_bytes(std::span(&out.bits, 1)).first(size_of(type))));
   }
   return out;
 }

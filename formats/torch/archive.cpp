@@ -51,14 +51,13 @@ core::result<torch_archive> torch_archive::open(const std::filesystem::path& pat
 
 core::result<torch_archive> torch_archive::open_part(const std::filesystem::path& path, uint64_t begin,
                                                      uint64_t bytes) {
-  auto file = core::source_file::open(path);
-  if (!file) return fail(file.error());
-  TROUPE_TRY(core::refuse_lfs_pointer(*file));
-  if (begin > file->size() || bytes > file->size() - begin)
+  TROUPE_ASSIGN(auto file, core::source_file::open(path));
+  TROUPE_TRY(core::refuse_lfs_pointer(file));
+  if (begin > file.size() || bytes > file.size() - begin)
     return refused(fmt::format("{} bytes at byte {} reach beyond the end of '{}', which has {} bytes", bytes, begin,
-                               path.string(), file->size()));
+                               path.string(), file.size()));
   torch_archive out;
-  out.file_ = std::move(*file);
+  out.file_ = std::move(file);
   out.begin_ = begin;
   out.bytes_ = bytes;
   out.name_ = path.string();
@@ -251,19 +250,17 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
   } else {
     return refused(fmt::format("storage '{}' is not in the file", shown(id->key)));
   }
-  const auto offset = integer(args[1]);
-  auto shape = this->shape(args[2]), strides = this->shape(args[3]);
-  if (!offset) return fail(offset.error());
-  if (!shape) return fail(shape.error());
-  if (!strides) return fail(strides.error());
-  if (*offset < 0 || shape->size() != strides->size() || shape->size() > max_rank)
+  TROUPE_ASSIGN(const auto offset, integer(args[1]));
+  TROUPE_ASSIGN(auto shape, this->shape(args[2]));
+  TROUPE_ASSIGN(auto strides, this->shape(args[3]));
+  if (offset < 0 || shape.size() != strides.size() || shape.size() > max_rank)
     return refused("a tensor's offset, size and strides do not match");
-  const auto bytes = bytes_of(*type, *shape);
+  const auto bytes = bytes_of(*type, shape);
   if (!bytes) return refused("a tensor's size is too large for any file");
-  torch_tensor out{*type, std::move(*shape), std::move(*strides), id->key, where.begin, *bytes / core::size_of(*type)};
+  torch_tensor out{*type, std::move(shape), std::move(strides), id->key, where.begin, *bytes / core::size_of(*type)};
   const uint64_t elements = where.bytes / core::size_of(*type);
   // Computes the index of the view's last element in the storage; refuses before `last` can exceed the storage's size.
-  uint64_t last = static_cast<uint64_t>(*offset);
+  uint64_t last = static_cast<uint64_t>(offset);
   bool inside = out.numel == 0 ? last <= elements : last < elements;
   for (size_t i = 0; inside && out.numel != 0 && i < out.shape.size(); ++i) {
     const auto steps = static_cast<uint64_t>(out.shape[i] - 1), stride = static_cast<uint64_t>(out.strides[i]);
@@ -272,7 +269,7 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
   }
   if (!inside)
     return refused(fmt::format("a tensor reaches beyond its storage '{}' of {} elements", shown(id->key), elements));
-  out.begin += static_cast<uint64_t>(*offset) * core::size_of(*type);
+  out.begin += static_cast<uint64_t>(offset) * core::size_of(*type);
   return out;
 }
 

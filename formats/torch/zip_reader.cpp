@@ -92,23 +92,21 @@ core::result<directory> find_directory(const archive_bytes& file) {
     return refused("no end record of a zip archive was found: the file is not a zip archive or is cut short");
   const uint64_t at = *end_at;
   TROUPE_ASSIGN(const auto end, file.record<end_bytes>(at));
-  const auto locator =
-      at >= locator_bytes ? file.record<locator_bytes>(at - locator_bytes) : std::array<std::byte, locator_bytes>{};
-  if (!locator) return fail(locator.error());
-  core::result<directory> found;
-  if (number(*locator, 0, 4) == locator_signature) {
-    found = read_end64(file, *locator, at - locator_bytes);
-    if (!found) return found;
+  TROUPE_ASSIGN(const auto locator, at >= locator_bytes ? file.record<locator_bytes>(at - locator_bytes)
+                                                        : std::array<std::byte, locator_bytes>{});
+  directory found;
+  if (number(locator, 0, 4) == locator_signature) {
+    TROUPE_ASSIGN(found, read_end64(file, locator, at - locator_bytes));
   } else {
     if (number(end, 4, 2) != 0 || number(end, 6, 2) != 0 || number(end, 8, 2) != number(end, 10, 2))
       return refused("the zip archive is spread over several disks, one file was wanted");
     found = directory{number(end, 16, 4), number(end, 12, 4), number(end, 10, 2), at};
   }
-  if (found->begin > found->limit || found->bytes > found->limit - found->begin)
+  if (found.begin > found.limit || found.bytes > found.limit - found.begin)
     return refused(fmt::format("the zip directory of {} bytes at byte {} reaches beyond the file of {} bytes",
-                               found->bytes, found->begin, file.size()));
-  if (found->entries > max_zip_entries || found->entries > found->bytes / central_bytes)
-    return refused(fmt::format("a zip directory of {} bytes cannot list {} entries", found->bytes, found->entries));
+                               found.bytes, found.begin, file.size()));
+  if (found.entries > max_zip_entries || found.entries > found.bytes / central_bytes)
+    return refused(fmt::format("a zip directory of {} bytes cannot list {} entries", found.bytes, found.entries));
   return found;
 }
 

@@ -127,11 +127,11 @@ class cleaner {
     const auto g = std::ranges::find(section.groups, m.group, &config::pruned_group::name);
     const std::string key = related_key(m);
     if (!pairs_) pairs_.emplace(out_->chosen.pruned, table_);
-    const auto related =
-        pairs_->related(m, *g, said_ == widths_said::by_modules ? pairing_reach::model : pairing_reach::unit);
-    if (!related) return core::fail(related.error());
-    if (related->empty()) return {};
-    TROUPE_ASSIGN(const auto left, cuts_.cut(m, bits, *related, g->where, key));
+    TROUPE_ASSIGN(
+        const auto related,
+        pairs_->related(m, *g, said_ == widths_said::by_modules ? pairing_reach::model : pairing_reach::unit));
+    if (related.empty()) return {};
+    TROUPE_ASSIGN(const auto left, cuts_.cut(m, bits, related, g->where, key));
     const bool by_head = m.part == pruned_part::heads;
     (by_head ? heads_ : widths_)[m.unit].insert(left);
     if (by_head) out_->head_width = m.matrix.columns / m.heads;

@@ -75,10 +75,9 @@ void unit_walk::round_inputs() {
 core::result<const hidden_windows*> unit_walk::hidden(walk_stream of) const {
   auto& out = hidden_[static_cast<size_t>(of)];
   if (!out) {
-    auto opened =
-        hidden_windows::open(folder_, of == walk_stream::original ? "original" : "windows", windows_.columns * width_);
-    if (!opened) return fail(opened.error());
-    out.emplace(std::move(*opened));
+    TROUPE_ASSIGN(auto opened, hidden_windows::open(folder_, of == walk_stream::original ? "original" : "windows",
+                                                    windows_.columns * width_));
+    out.emplace(std::move(opened));
   }
   return &*out;
 }

@@ -197,13 +197,12 @@ core::result<std::unique_ptr<output_file>> create_queued_output(const std::files
                             path.string(), write_alignment_bytes, options.request_bytes, options.copy_block_bytes,
                             options.copy_blocks));
   constexpr auto how = file_access::create_new;
-  auto on = options.direct ? file::open_best(path, how) : file::open(path, how, file_mode::buffered);
-  if (!on) return fail(on.error());
-  const auto wants = on->alignment();
-  if (wants.memory_bytes > write_alignment_bytes || wants.offset_bytes > write_alignment_bytes)
-    on = on->reopened(file_access::read_write, file_mode::buffered);
-  if (!on) return fail(on.error());
-  return std::make_unique<queued_output>(std::move(*on), options);
+  TROUPE_ASSIGN(auto on, options.direct ? file::open_best(path, how) : file::open(path, how, file_mode::buffered));
+  const auto wants = on.alignment();
+  if (wants.memory_bytes > write_alignment_bytes || wants.offset_bytes > write_alignment_bytes) {
+    TROUPE_ASSIGN(on, on.reopened(file_access::read_write, file_mode::buffered));
+  }
+  return std::make_unique<queued_output>(std::move(on), options);
 }
 
 }  // namespace troupe::storage

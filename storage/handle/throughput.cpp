@@ -216,7 +216,7 @@ core::result<double> throughput_probe::measure(io_kind kind, const throughput_se
   threads.clear();  // joins the threads
   int64_t end = start + 1;
   for (auto& part : lanes) {
-    if (!part.ended) return core::fail(part.ended.error());
+    TROUPE_TRY(part.ended);
     end = std::max(end, part.end_ns);
     engine_ = part.engine;
     for (const auto& r : part.remarks) remark(r);

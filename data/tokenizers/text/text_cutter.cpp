@@ -58,10 +58,9 @@ core::result<text_cutter::behaviour> text_cutter::behaviour_named(const std::str
 }
 
 core::result<void> text_cutter::add_pattern(const pattern_node& pattern, behaviour matches, bool is_inverted) {
-  auto machine = pattern_machine::make(pattern);
-  if (!machine) return fail(machine.error());
+  TROUPE_ASSIGN(auto machine, pattern_machine::make(pattern));
   step one;
-  one.pattern = std::move(*machine);
+  one.pattern = std::move(machine);
   one.is_inverted = is_inverted;
   one.matches = matches;
   steps_.push_back(std::move(one));

@@ -193,13 +193,11 @@ core::result<deepspeed_report> write_universal_folder(const tensor_source& from,
   (void)writer.each(nothing, count);
   TROUPE_ASSIGN(auto writing, storage::folder_writing::begin(files, root, folder.filename().string(), report.bytes));
   const auto written = [&](uint64_t bytes) { return writing.wrote(bytes, options.progress); };
-  const auto wrote =
-      writer.each([&](const fs::path& path) { return writing.make_folder(path); },
-                  [&](const fs::path& path, const torch_file& file) {
-                    return write_torch_archive(writing.working() / path, file.root, file.storages(), written);
-                  });
-  if (!wrote) return fail(wrote.error());
-  report.files = *wrote;
+  TROUPE_ASSIGN(report.files, writer.each([&](const fs::path& path) { return writing.make_folder(path); },
+                                          [&](const fs::path& path, const torch_file& file) {
+                                            return write_torch_archive(writing.working() / path, file.root,
+                                                                       file.storages(), written);
+                                          }));
   TROUPE_TRY(writing.commit("latest_universal"));
   return report;
 }

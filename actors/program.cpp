@@ -6,6 +6,7 @@
 #include <array>
 
 #include "actors/step_context.hpp"
+#include "plan/kinds.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::actors {

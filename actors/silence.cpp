@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/kinds.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::actors {

@@ -108,7 +108,7 @@ std::string rank_plan::describe(uint32_t id) const {
   if (of_unit) append_piece(out, *layout, x);
   if (options().accumulation > 1) out.append(", micro ").append(fmt::to_string(x.micro));
   if (row.subject == subject_type::gather_set) out += x.use == use::forward ? ", forward" : ", backward";
-  if (x.near) out += x.kind == kind::gather ? ", from the second copy" : ", into the second copy";
+  if (x.near) out += row.lane == lane::fabric ? ", from the second copy" : ", into the second copy";
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/math.hpp"
 #include "plan/job_layout.hpp"
+#include "plan/kinds.hpp"
 
 namespace troupe::plan {
 
@@ -54,8 +55,9 @@ inline group_exchange exchange_of(const job_layout& l, uint32_t unit, uint32_t s
 /// exchanges one of the pieces. Returns 1 if the output is whole, for the exchange of a recompute, and for kinds
 /// without pieces.
 inline uint32_t output_pieces(const job_layout& l, const operation& x) {
-  const bool may_be_piece = x.kind == kind::forward || x.kind == kind::multiply ||
-                            (x.kind == kind::exchange && x.repeats == repetition::none);
+  const kind_row& row = row_of(x.kind);
+  const bool may_be_piece =
+      row.work == unit_work::forward || (row.group == member_group::segment && x.repeats == repetition::none);
   return may_be_piece ? exchange_of(l, x.subject, x.segment, x.use).pieces : 1;
 }
 

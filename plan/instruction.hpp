@@ -181,9 +181,6 @@ struct instruction : operation {
   std::vector<uint32_t> after;   ///< instructions of this rank that must have ended before this one starts, ascending
 };
 
-/// True if the instruction moves data between the stages of a pipeline.
-constexpr bool is_transfer(kind k) { return k == kind::send || k == kind::receive; }
-
 std::string_view name_of(kind k);     ///< Returns the name of a kind as tools and errors print it.
 std::string_view name_of(lane l);     ///< Returns the name of a lane as tools and errors print it.
 std::string_view name_of(swapped x);  ///< Returns the name of swapped data as tools and errors print it.

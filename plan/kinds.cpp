@@ -59,8 +59,14 @@ constexpr kind_row row(plan::kind kind, std::string_view name, plan::lane lane, 
                        touched bytes = touched::moved, hidden_work hidden = hidden_work::none,
                        member_group group = member_group::nobody, moved_elements elements = moved_elements::none,
                        relation_words relation = {}) {
-  return {kind,   name,  lane,  subject, always, sometimes, one_per,
-          colour, timer, bytes, hidden,  group,  elements,  relation};
+  return {kind,  name,  lane,   subject, always,   sometimes, one_per,        colour,
+          timer, bytes, hidden, group,   elements, relation,  unit_work::none};
+}
+
+/// Returns `x`, the row of a kind that computes this part of its unit.
+constexpr kind_row computing(unit_work part, kind_row x) {
+  x.work = part;
+  return x;
 }
 
 constexpr std::array<kind_row, num_kinds + 1> rows{{
@@ -83,16 +89,16 @@ constexpr std::array<kind_row, num_kinds + 1> rows{{
     row(kind::exchange, "exchange", fabric, unit, segment | moved, piece | of_recompute, own_index,
         {"#5aa7a0", "#4f9f97"}, step, touched::exchanged, hidden_work::none, member_group::segment,
         moved_elements::exchanged, {" output of", " gradient of the input of"}),
-    row(kind::forward, "forward", compute, unit, segment, of_forward, per_segment, {"#6aa3d8", "#6aa9e2"}, forward,
-        touched::saved),
-    row(kind::multiply, "multiply", compute, unit, segment, of_multiply, own_index, {"#8fbbe3", "#8fc0ec"}, forward,
-        touched::nothing),
-    row(kind::recompute, "recompute", compute, unit, 0, segment | of_forward, per_segment, {"#a99ad6", "#a394d4"},
-        backward, touched::saved),
-    row(kind::backward, "backward", compute, unit, segment, of_backward, per_segment, {"#2f5f98", "#3d74b4"}, backward,
-        touched::saved_and_gradients),
-    row(kind::weigh, "weigh", compute, unit, segment, arrived, per_segment, {"#4a9aa6", "#3f8e9b"}, backward,
-        touched::gradients),
+    computing(unit_work::forward, row(kind::forward, "forward", compute, unit, segment, of_forward, per_segment,
+                                      {"#6aa3d8", "#6aa9e2"}, forward, touched::saved)),
+    computing(unit_work::forward, row(kind::multiply, "multiply", compute, unit, segment, of_multiply, own_index,
+                                      {"#8fbbe3", "#8fc0ec"}, forward, touched::nothing)),
+    computing(unit_work::recompute, row(kind::recompute, "recompute", compute, unit, 0, segment | of_forward,
+                                        per_segment, {"#a99ad6", "#a394d4"}, backward, touched::saved)),
+    computing(unit_work::backward, row(kind::backward, "backward", compute, unit, segment, of_backward, per_segment,
+                                       {"#2f5f98", "#3d74b4"}, backward, touched::saved_and_gradients)),
+    computing(unit_work::backward, row(kind::weigh, "weigh", compute, unit, segment, arrived, per_segment,
+                                       {"#4a9aa6", "#3f8e9b"}, backward, touched::gradients)),
     row(kind::reduce, "reduce", fabric, bucket, gradients, window, subject_and_micro, {"#cd6a3c", "#cf7046"}, reduction,
         touched::reduced, reductions, member_group::reducers, moved_elements::reduced),
     row(kind::tie, "tie", fabric, tie_exchange, moved, 0, per_subject, {"#8f7a5c", "#9c8766"}, step, touched::moved,

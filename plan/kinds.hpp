@@ -43,6 +43,14 @@ enum class timer : uint8_t { untimed, forward, backward, reduction, load, send, 
 /// (telemetry/figures/overlap_figures.hpp).
 enum class hidden_work : uint8_t { none, gathers, reductions, swaps, updates };
 
+/// The part of a unit's forward and backward that an instruction computes, alone or together with others.
+enum class unit_work : uint8_t {
+  none,  ///< value of all kinds that compute no part
+  forward,
+  recompute,
+  backward,  ///< a whole backward, or its input part or weight part
+};
+
 /// The bytes that an instruction reads and writes, for the cost model: in memory, or `operation::moved_bytes` on a
 /// disk.
 enum class touched : uint8_t {
@@ -123,6 +131,7 @@ struct kind_row {
   member_group group;
   moved_elements elements;
   relation_words relation;
+  unit_work work = unit_work::none;
 };
 
 inline constexpr size_t num_kinds = static_cast<size_t>(kind::swap_out) + 1;
@@ -141,6 +150,22 @@ inline subject_type subject_of(const operation& x) {
   const subject_type own = row_of(x.kind).subject;
   return own == subject_type::of_swap ? subject_of_swap(x.what) : own;
 }
+
+/// True if an instruction computes a part of the forward or backward of its unit.
+inline bool computes(const operation& x) { return row_of(x.kind).work != unit_work::none; }
+
+/// True if instructions of the kind store the activations of their segment or unit, or read them.
+inline bool touches_activations(kind k) {
+  const touched bytes = row_of(k).bytes;
+  return bytes == touched::saved || bytes == touched::saved_and_gradients;
+}
+
+/// True if instructions of the kind move data between the stages of a pipeline.
+inline bool is_transfer(kind k) { return row_of(k).group == member_group::neighbours; }
+/// True if instructions of the kind are the sending ends of transfers.
+inline bool sends(kind k) { return row_of(k).timer == timer::send; }
+/// True if the other end of a transfer is the next stage; false: the stage before.
+inline bool meets_next_stage(const operation& x) { return sends(x.kind) == (x.use == use::forward); }
 
 /// True if the bytes of an instruction may arrive after the step's end.
 inline bool ends_late(const operation& x) { return row_of(x.kind).bytes == touched::disk_written_late; }

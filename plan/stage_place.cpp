@@ -35,7 +35,7 @@ uint32_t stage_served(const job_layout& l, const operation& x) {
 
 uint32_t partner_stage(const job_layout& l, const operation& x) {
   const uint32_t own = l.stage_of_unit[x.subject];
-  return (x.kind == kind::send) == (x.use == use::forward) ? own + 1 : own - 1;
+  return meets_next_stage(x) ? own + 1 : own - 1;
 }
 
 bool leads_its_stage(const job_layout& l, uint32_t rank) {

@@ -10,6 +10,7 @@
 
 #include "core/text.hpp"
 #include "job/step/step_plans.hpp"
+#include "plan/kinds.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -21,8 +22,9 @@ struct moved {  ///< numbers of all-gathers, gradient reductions and moved bytes
 moved moved_by(const plan::rank_plan& p) {
   moved out;
   for (const auto& x : p.instructions) {
-    if (x.kind == plan::kind::gather) ++out.gathers, out.gathered_bytes += x.moved_bytes;
-    if (x.kind == plan::kind::reduce) ++out.reductions, out.reduced_bytes += x.moved_bytes;
+    const plan::hidden_work work = plan::row_of(x.kind).hidden;
+    if (work == plan::hidden_work::gathers) ++out.gathers, out.gathered_bytes += x.moved_bytes;
+    if (work == plan::hidden_work::reductions) ++out.reductions, out.reduced_bytes += x.moved_bytes;
   }
   out.memory_bytes = p.memory.total();
   return out;

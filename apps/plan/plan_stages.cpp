@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "plan/kinds.hpp"
 #include "plan/schedule/text.hpp"
 #include "plan/schedule/transfers.hpp"
 #include "plan/stages.hpp"
@@ -51,7 +52,7 @@ struct shown_stage {
   [[nodiscard]] uint64_t sent() const {
     uint64_t bytes = 0;
     for (const auto& x : plan().instructions)
-      if (x.kind == plan::kind::send && layout().stage_of_unit[x.subject] == stage) bytes += x.moved_bytes;
+      if (plan::sends(x.kind) && layout().stage_of_unit[x.subject] == stage) bytes += x.moved_bytes;
     return bytes;
   }
 };

@@ -17,8 +17,8 @@ uint64_t window_bytes(const rank_plan& p, uint32_t unit) {
 core::result<void> windows_are_their_own(const rank_plan& p) {
   for (const auto& x : p.instructions) {
     if (x.lane != lane::compute && x.what != swapped::activations) continue;
-    const bool needs = x.kind == kind::recompute || x.kind == kind::backward || x.what == swapped::activations ||
-                       (x.kind == kind::forward && x.segment == 0);
+    const bool needs =
+        x.what == swapped::activations || (touches_activations(x.kind) && (x.kind != kind::forward || x.segment == 0));
     const uint64_t bytes = needs ? window_bytes(p, x.subject) : 0;
     if (bytes == 0 && x.what == swapped::activations) return broken(p, x.id, "moves activations that stay in memory");
     if (bytes == 0 && x.slots.window != none) return broken(p, x.id, "names a window that it does not need");

@@ -234,7 +234,7 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
   const bool stays = p.options().reduces_in_place();
   for (const auto slot : all_slots)
     if (x.slots.*slot != none) note(x.slots.*slot);
-  if ((x.kind == kind::backward || x.kind == kind::weigh) && writes_gradients(x.use))
+  if (row_of(x.kind).work == unit_work::backward && writes_gradients(x.use))
     for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
       if (p.layout->trains(q))
         note(p.bucket_buffer[size_t{p.layout->bucket_of[q]} * p.options().accumulation + x.micro]);

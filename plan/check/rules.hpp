@@ -168,11 +168,6 @@ struct roll {
     return (size_t{micro} * 2 + static_cast<size_t>(way)) * num_stages + later;
   }
 };
-/// True for every instruction of the compute lane that computes a part of forward or backward.
-inline bool computes(const instruction& x) {
-  return x.kind == kind::forward || x.kind == kind::multiply || x.kind == kind::recompute || x.kind == kind::backward ||
-         x.kind == kind::weigh;
-}
 /// roll.cpp: returns the ids of the instructions of a plan by kind and subject. Fails if two instructions do the same
 /// work, or if an instruction must not occur in a plan of this kind or of this rank.
 core::result<roll> call_roll(const rank_plan& p, branch taken);

@@ -81,7 +81,7 @@ core::result<void> does_not_overlap(const world& w, uint32_t rank) {
   uint32_t last = none;
   for (const auto& x : p.instructions) {
     if (x.kind == kind::reduce) last = x.id;
-    if ((x.kind == kind::backward || x.kind == kind::weigh) && last != none)
+    if (row_of(x.kind).work == unit_work::backward && last != none)
       TROUPE_TRY(in_order(w, rank, last, x.id, "though overlap_comm is off"));
   }
   return {};

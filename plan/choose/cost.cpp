@@ -217,7 +217,9 @@ namespace {
 /// True if the instruction copies bytes between host memory and device memory.
 bool crosses(const rank_plan& p, const instruction& x) {
   const auto& tiers = p.options().tiers;
-  return x.kind == kind::gather ? tiers.parameters != tier::device : x.kind == kind::reduce && tiers.updates_on_host();
+  const hidden_work work = row_of(x.kind).hidden;
+  return work == hidden_work::gathers ? tiers.parameters != tier::device
+                                      : work == hidden_work::reductions && tiers.updates_on_host();
 }
 
 double seconds_on_card(const rank_plan& p, const instruction& x, const cost_model& costs) {

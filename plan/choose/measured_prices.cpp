@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "plan/group_exchange.hpp"
+#include "plan/kinds.hpp"
 
 namespace troupe::plan {
 
@@ -26,12 +27,12 @@ void measured_prices::add(const price_sum& x) {
     m->bytes += x.bytes;
     m->count += x.count;
   }
-  if (x.kind != kind::forward && x.kind != kind::multiply) return;
+  if (row_of(x.kind).work != unit_work::forward) return;
   mean& whole = forward_of_[{x.subject, x.segment}];
   whole.seconds += x.seconds;
   whole.modelled_s += x.modelled_s;
   whole.flops += x.flops;
-  if (x.kind == kind::forward) whole.count += x.count;
+  if (x.piece == 0) whole.count += x.count;
 }
 
 std::vector<price_sum> measured_prices::sums() const {
@@ -55,7 +56,8 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
     const auto times = static_cast<double>(count);
     return std::abs(flops / times - x.flops) <= 1e-6 * x.flops ? seconds / times : modelled_s * seconds / of_model_s;
   }
-  if (x.kind == kind::recompute)
+  const unit_work work = row_of(x.kind).work;
+  if (work == unit_work::recompute)
     if (const double s = recomputed(p, x); s > 0) return s;
   const auto scaled = [&](const auto& all, auto which) {
     const auto at = all.find(which);
@@ -63,7 +65,7 @@ double measured_prices::seconds(const rank_plan& p, const instruction& x) const 
   };
   // The measured plan computed this segment in another number of pieces: the ratio of its measured to its modelled time
   // scales the modelled time.
-  if (x.kind == kind::forward || x.kind == kind::multiply)
+  if (work == unit_work::forward)
     if (const double s = scaled(forward_of_, std::pair(x.subject, x.segment)); s >= 0) return s;
   if (const double s = scaled(of_kind_, x.kind); s >= 0) return s;
   const double s = scaled(of_lane_, x.lane);

@@ -218,8 +218,7 @@ uint32_t world_communicator(const job_layout& l) {
 }
 
 uint32_t later_stage(const job_layout& l, const operation& x) {
-  const bool to_next = (x.kind == kind::send) == (x.use == use::forward);
-  return l.stage_of_unit[x.subject] + (to_next ? 1 : 0);
+  return l.stage_of_unit[x.subject] + (meets_next_stage(x) ? 1 : 0);
 }
 
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/kinds.hpp"
 #include "plan/layout/activation_extents.hpp"
 
 namespace troupe::plan {
@@ -36,11 +37,8 @@ class activation_swaps {
       if (d_.is_mark(x) || lane_of(d_.at(x).kind) != lane::compute) continue;
       const kind k = d_.at(x).kind;
       const uint32_t unit = d_.at(x).subject;
-      // Instructions of these kinds do not read the window of the unit's input. A `multiply` does not either, because
-      // the forward before it copies the input out of the window.
-      if (k == kind::release || k == kind::survey || k == kind::compress || k == kind::weigh || k == kind::multiply ||
-          bytes_[unit] == 0)
-        continue;
+      // A `multiply` does not read the window, because the forward before it copies the input out of the window.
+      if (!touches_activations(k) || bytes_[unit] == 0) continue;
       const bool first_segment = d_.at(x).segment == 0;
       if (k == kind::forward) {
         if (first_segment) after_forward(x);
@@ -148,8 +146,7 @@ class pipelined_swaps {
   [[nodiscard]] bool concerns(handle x) const {
     if (d_.is_mark(x)) return false;
     const auto& o = d_.at(x);
-    return (o.kind == kind::forward || o.kind == kind::recompute || o.kind == kind::backward) &&
-           activation_window_bytes(l_, o.subject) > 0;
+    return touches_activations(o.kind) && activation_window_bytes(l_, o.subject) > 0;
   }
   [[nodiscard]] uint32_t& wait_at(handle x) {
     return wait_of_[d_.at(x).subject * l_.options.accumulation + d_.at(x).micro];

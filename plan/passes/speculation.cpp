@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/kinds.hpp"
 #include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan {
@@ -87,8 +88,7 @@ class speculation {
       if (x.kind == kind::tied_sum)
         for (const uint32_t q : p_.layout->ties[x.subject].parameters) whole_[p_.layout->bucket_of[q]] = seen_;
       if (x.kind == kind::gather) gathers_[x.subject].push_back(seen_);
-      if (x.kind == kind::forward || x.kind == kind::multiply || x.kind == kind::recompute || x.kind == kind::backward)
-        last_use_[x.subject] = seen_;
+      if (computes(x) && reads_parameters(x.use)) last_use_[x.subject] = seen_;
     }
   }
 

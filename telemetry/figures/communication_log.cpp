@@ -42,7 +42,7 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
 
 // True if rank `p` records collective `x` in the log; exactly one member of each collective does.
 bool speaks(const plan::rank_plan& p, const plan::instruction& x) {
-  if (plan::is_transfer(x.kind)) return x.kind == plan::kind::send;
+  if (plan::is_transfer(x.kind)) return plan::sends(x.kind);
   return p.layout->communicators[x.communicator].members.front() == p.rank;
 }
 

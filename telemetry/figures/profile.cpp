@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "plan/kinds.hpp"
+
 namespace troupe::telemetry {
 namespace {
 
@@ -20,7 +22,7 @@ struct segment_times {
   mean forward, whole, input, weights, recompute;
 
   void add(const plan::instruction& x, double s) {
-    if (x.kind == plan::kind::multiply)
+    if (x.piece > 0 && plan::row_of(x.kind).work == plan::unit_work::forward)
       forward.seconds += s;  // a multiply continues a forward, which has increased forward.count
     else
       of(x).add(s);
@@ -28,9 +30,10 @@ struct segment_times {
 
  private:
   mean& of(const plan::instruction& x) {
-    if (x.kind == plan::kind::forward) return forward;
-    if (x.kind == plan::kind::recompute) return recompute;
-    if (x.kind == plan::kind::weigh) return weights;
+    const plan::unit_work work = plan::row_of(x.kind).work;
+    if (work == plan::unit_work::forward) return forward;
+    if (work == plan::unit_work::recompute) return recompute;
+    if (x.use == plan::use::weights) return weights;
     return x.use == plan::use::input ? input : whole;
   }
 };
@@ -71,7 +74,7 @@ class collector {
       if (x.kind == plan::kind::prepare || x.kind == plan::kind::orthogonalise || x.kind == plan::kind::update ||
           x.kind == plan::kind::redo)
         update_s_ += s;
-      if (x.kind == plan::kind::send) {
+      if (plan::sends(x.kind)) {
         transfer_s_ += s;
         transferred_ += x.moved_bytes;
       }

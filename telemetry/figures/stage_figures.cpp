@@ -6,6 +6,7 @@
 
 #include "core/text.hpp"
 #include "plan/choose/cost.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/ties.hpp"
 #include "plan/stage_place.hpp"
 #include "plan/stages.hpp"
@@ -39,10 +40,11 @@ uint32_t stage_of_tie(const plan::rank_plan& p, const plan::instruction& x) {
 
 void count(std::vector<stage_figures>& stages, const plan::rank_plan& p) {
   for (const auto& x : p.instructions) {
-    if (x.kind == plan::kind::gather) ++stages[stage_of_gather(p, x)].gathers;
-    const uint32_t sender = x.kind == plan::kind::send  ? plan::stage_served(*p.layout, x)
-                            : x.kind == plan::kind::tie ? stage_of_tie(p, x)
-                                                        : plan::none;
+    const plan::kind_row& row = plan::row_of(x.kind);
+    if (row.hidden == plan::hidden_work::gathers) ++stages[stage_of_gather(p, x)].gathers;
+    const uint32_t sender = plan::sends(x.kind)                     ? plan::stage_served(*p.layout, x)
+                            : row.group == plan::member_group::tied ? stage_of_tie(p, x)
+                                                                    : plan::none;
     if (sender != plan::none) stages[sender].sent_bytes += x.moved_bytes;
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/kinds.hpp"
 #include "plan/stage_place.hpp"
 #include "telemetry/mean.hpp"
 #include "telemetry/text.hpp"
@@ -41,9 +42,10 @@ step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores) {
   }
   for (const size_t r : stage_leaders(ranks))
     for (const auto& x : ranks[r].plan->instructions) {
-      s.gathers += x.kind == plan::kind::gather;
+      const plan::hidden_work work = plan::row_of(x.kind).hidden;
+      s.gathers += work == plan::hidden_work::gathers;
       s.releases += x.kind == plan::kind::release;
-      s.reductions += x.kind == plan::kind::reduce;
+      s.reductions += work == plan::hidden_work::reductions;
     }
   s.overlap = overlap_of(ranks);
   s.io = io_of(ranks);

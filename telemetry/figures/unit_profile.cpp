@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/kinds.hpp"
+
 namespace troupe::telemetry {
 namespace {
 
@@ -49,11 +51,10 @@ void profile_sums::add(std::span<const rank_spans> step) {
       first = std::min(first, i.start_ns);
       last = std::max(last, i.end_ns);
       const double ms = double(i.length_ns()) / 1e6;
-      if (x.kind == plan::kind::recompute) units_[x.subject].recompute_ms += ms;
-      if (x.kind == plan::kind::forward || x.kind == plan::kind::multiply)
-        units_[x.subject].segments[x.segment].forward_ms += ms;
-      if (x.kind == plan::kind::backward || x.kind == plan::kind::weigh)
-        units_[x.subject].segments[x.segment].backward_ms += ms;
+      const plan::unit_work work = plan::row_of(x.kind).work;
+      if (work == plan::unit_work::recompute) units_[x.subject].recompute_ms += ms;
+      if (work == plan::unit_work::forward) units_[x.subject].segments[x.segment].forward_ms += ms;
+      if (work == plan::unit_work::backward) units_[x.subject].segments[x.segment].backward_ms += ms;
     }
     step_ms_ += break_down(step, r).step_ms / double(leaders.size());
   }

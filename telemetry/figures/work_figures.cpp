@@ -41,7 +41,7 @@ work_figures work_of(std::span<const rank_spans> ranks, const posted_times& post
       row.busy_s += busy_s;
       row.count += leads;
       if (!computes(x.kind)) continue;
-      const bool forward = x.kind != plan::kind::recompute && x.use == plan::use::forward;
+      const bool forward = plan::row_of(x.kind).work != plan::unit_work::recompute && x.use == plan::use::forward;
       auto& unit = out.units[x.subject];
       (forward ? unit.forward_s : unit.backward_s) += busy_s * parts;
       if (leads) (forward ? unit.forward_flops : unit.backward_flops) += x.flops;

@@ -2,6 +2,7 @@
 // concern only one rank's plan are in saboteur.hpp.
 #pragma once
 
+#include "plan/kinds.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/stages.hpp"
 #include "tests/plan/plan_breaker.hpp"

@@ -7,6 +7,7 @@
 
 #include "models/table/model_spec.hpp"
 #include "plan/choose/cost.hpp"
+#include "plan/kinds.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/sim/world.hpp"
 

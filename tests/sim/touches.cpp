@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/group_exchange.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/activation_extents.hpp"
 #include "plan/layout/ties.hpp"
 #include "plan/stages.hpp"

@@ -67,47 +67,15 @@ bool is_piece(const rank_plan& p, const instruction& x) {
 /// True if plans of this mode, and of this rank, may have the instruction.
 bool may_occur(const rank_plan& p, const instruction& x) {
   const bool trains = p.options().mode == mode::train;
-  switch (x.kind) {
-    case kind::backward:
-    case kind::weigh:
-    case kind::measure:
-      return trains;
-    case kind::recompute:
-      return trains && p.options().recomputes(x.subject) && (x.segment != none) == p.options().repeat_exchanges;
-    case kind::tie:
-      return trains && side_of(p.layout->exchanges[x.subject], p.options().mesh.pipeline_at(p.rank)) != none;
-    case kind::tied_sum:
-      return trains && holds_use(p, x.subject);
-    case kind::vote:
-      return p.options().mode != mode::generate;
-    case kind::load:
-    case kind::gather:
-    case kind::release:
-    case kind::survey:
-    case kind::agree:
-    case kind::compress:
-    case kind::send:
-    case kind::receive:
-    case kind::exchange:
-    case kind::forward:
-    case kind::multiply:
-    case kind::reduce:
-    case kind::norm:
-    case kind::prepare:
-    case kind::collect:
-    case kind::orthogonalise:
-    case kind::spread:
-    case kind::update:
-    case kind::undo:
-    case kind::redo:
-    case kind::publish:
-    case kind::snapshot:
-    case kind::write:
-    case kind::swap_in:
-    case kind::swap_out:
-      return true;
-  }
-  return true;
+  const kind_row& row = row_of(x.kind);
+  if (row.work == unit_work::backward) return trains;
+  if (row.work == unit_work::recompute)
+    return trains && p.options().recomputes(x.subject) && (x.segment != none) == p.options().repeat_exchanges;
+  if (row.subject == subject_type::tie_exchange)
+    return trains && side_of(p.layout->exchanges[x.subject], p.options().mesh.pipeline_at(p.rank)) != none;
+  if (row.subject == subject_type::tie) return trains && holds_use(p, x.subject);
+  if (x.kind == kind::measure) return trains;
+  return x.kind != kind::vote || p.options().mode != mode::generate;
 }
 
 /// Returns the length of `by_kind` for a kind with this row; 0 if the roll has another list for the kind
@@ -186,35 +154,9 @@ uint32_t* own_entry_of(roll& r, const rank_plan& p, const instruction& x) {
       if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
       if (x.what == swapped::states) return &(x.repeats == repetition::redo ? r.again_out : r.state_out)[x.subject];
       return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options().accumulation + x.micro] : nullptr;
-    case kind::load:
-    case kind::gather:
-    case kind::release:
-    case kind::survey:
-    case kind::agree:
-    case kind::compress:
-    case kind::forward:
-    case kind::recompute:
-    case kind::backward:
-    case kind::weigh:
-    case kind::reduce:
-    case kind::tie:
-    case kind::tied_sum:
-    case kind::norm:
-    case kind::vote:
-    case kind::prepare:
-    case kind::measure:
-    case kind::collect:
-    case kind::orthogonalise:
-    case kind::spread:
-    case kind::update:
-    case kind::undo:
-    case kind::redo:
-    case kind::publish:
-    case kind::snapshot:
-    case kind::write:
+    default:  // The checker refuses an instruction without an entry.
       return nullptr;
   }
-  return nullptr;
 }
 
 /// Returns the entry of `r` that belongs to an instruction; null if there is none.
@@ -245,10 +187,11 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
     if (stays) note(p.bucket_buffer[size_t{bucket} * p.options().accumulation + x.micro]);
     if (p.bucket_window[bucket] != none) note(p.bucket_window[bucket]);
   };
-  if (x.kind == kind::tie)
+  const subject_type of = row_of(x.kind).subject;
+  if (of == subject_type::tie_exchange)
     for (const uint32_t q : p.layout->exchanges[x.subject].gives)
       if (q != none) note_use(q);
-  if (x.kind == kind::tied_sum)
+  if (of == subject_type::tie)
     for (const uint32_t q : p.layout->ties[x.subject].parameters) note_use(q);
   if (x.kind == kind::norm && stays) note(p.bucket_buffer[size_t{x.subject} * p.options().accumulation + x.micro]);
   if ((x.kind == kind::prepare || x.kind == kind::update || x.kind == kind::redo) && stays)

@@ -1,12 +1,12 @@
 #include "plan/choose/size_search.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "core/math.hpp"
 #include "plan/choose/knob_search.hpp"
 #include "plan/generate/generate.hpp"
+#include "plan/kinds.hpp"
 #include "plan/layout/classes.hpp"
 #include "plan/layout/sets.hpp"
 #include "plan/memory_places.hpp"
@@ -272,22 +272,13 @@ class search {
 
 }  // namespace
 
-swap_traffic traffic_of(const rank_plan& p) {
+swap_traffic traffic_of(const rank_plan& p, std::optional<swapped> what) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
-    if (x.repeats == repetition::redo) continue;
-    if (x.kind == kind::swap_in) out.read += x.moved_bytes;
-    if (x.kind == kind::swap_out) out.written += x.moved_bytes;
-  }
-  return out;
-}
-
-swap_traffic traffic_of(const rank_plan& p, swapped what) {
-  swap_traffic out;
-  for (const auto& x : p.instructions) {
-    if (x.what != what || x.repeats == repetition::redo) continue;
-    if (x.kind == kind::swap_in) out.read += x.moved_bytes;
-    if (x.kind == kind::swap_out) out.written += x.moved_bytes;
+    if (x.repeats == repetition::redo || (what && x.what != *what)) continue;
+    const touched bytes = row_of(x.kind).bytes;
+    if (bytes == touched::disk_read) out.read += x.moved_bytes;
+    if (bytes == touched::disk_written) out.written += x.moved_bytes;
   }
   return out;
 }

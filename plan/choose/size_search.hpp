@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/error.hpp"
@@ -62,11 +63,9 @@ struct fit_request {
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };
 
-/// Returns the traffic of all swapped data in a plan, without the swaps with which a clipped step repeats updates.
-swap_traffic traffic_of(const rank_plan& p);
-/// Returns the traffic of swapped data of kind `what` in a plan, without the swaps with which a clipped step repeats
-/// updates.
-swap_traffic traffic_of(const rank_plan& p, swapped what);
+/// Returns the traffic of the swapped data `what` in a plan, or of all swapped data, without the swaps with which a
+/// clipped step repeats updates.
+swap_traffic traffic_of(const rank_plan& p, std::optional<swapped> what = {});
 
 /// Chooses the open settings. If nothing is swapped, there are no knobs and a step with the given options does not
 /// exceed the memory limits, it changes nothing.

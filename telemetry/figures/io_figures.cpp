@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/kinds.hpp"
 #include "telemetry/mean.hpp"
 
 namespace troupe::telemetry {
@@ -50,7 +51,7 @@ io_figures io_of(std::span<const rank_spans> ranks) {
       if (x.lane != plan::lane::io) continue;
       if (x.repeats != plan::repetition::redo) out.planned_bytes += x.moved_bytes;
       if (!c.acted(x.guard)) continue;
-      const bool in = x.kind == plan::kind::swap_in;
+      const bool in = plan::row_of(x.kind).bytes == plan::touched::disk_read;
       (in ? out.read_bytes : out.written_bytes) += x.moved_bytes;
       (in ? reads : writes).push_back(c.spans[x.id]);
     }

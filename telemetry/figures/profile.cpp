@@ -78,7 +78,7 @@ class collector {
         transfer_s_ += s;
         transferred_ += x.moved_bytes;
       }
-      if (x.lane != plan::lane::compute || x.kind == plan::kind::release) continue;
+      if (x.lane != plan::lane::compute || plan::row_of(x.kind).subject != plan::subject_type::unit) continue;
       segments_[{x.subject, x.segment == plan::none ? 0 : x.segment}].add(x, s);
     }
     for (uint32_t q = 0; q < p.table().parameters.size(); ++q)

@@ -1,6 +1,8 @@
 #include "tests/sim/touches.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 #include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"
@@ -43,6 +45,10 @@ class toucher {
   }
 
  private:
+  // Fails the simulation at a kind whose memory no function below names.
+  [[noreturn]] void unknown() const {
+    throw std::logic_error("tests/sim/touches.cpp: no memory of the kind " + std::string(plan::name_of(x_.kind)));
+  }
   void read(const place& x) { add(x, touch::way::reads); }
   void write(const place& x) { add(x, touch::way::writes); }
   void change(const place& x) { add(x, touch::way::changes); }
@@ -89,6 +95,7 @@ class toucher {
     return x_.segment == none ? unit.parameters : unit.segments[x_.segment].parameters;
   }
   void compute() {
+    if (!plan::computes(x_) && x_.kind != kind::survey && x_.kind != kind::compress) unknown();
     change({area::activations, activation(l_.stage_of_unit[x_.subject])});
     if (plan::reads_parameters(x_.use)) parameters();
     read_slot(x_.slots.arrived);
@@ -168,8 +175,12 @@ class toucher {
           write(whole(q.parameter));
         }
         break;
-      default:  // handles collect and spread
+      case kind::collect:
+      case kind::spread:
         change_slot(x_.slots.matrices);
+        break;
+      default:
+        unknown();
     }
   }
   void gather() {
@@ -199,6 +210,7 @@ class toucher {
       return;
     }
     if (x_.kind == kind::orthogonalise) return change_slot(x_.slots.matrices);
+    if (plan::row_of(x_.kind).subject != plan::subject_type::sub_group) unknown();
     const uint32_t g = x_.subject;
     const bool ahead = x_.kind == kind::update && p_.speculates(g);
     if (!ahead) read({area::votes});

@@ -94,6 +94,8 @@ core::result<formats::tensor_source> open_for_fp32(const weights_arguments& a) {
   return s;
 }
 
+namespace {
+
 core::result<void> write_fp32(const weights_arguments& a) {
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
@@ -143,5 +145,45 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   say_written(writing, report);
   return {};
 }
+
+conversion_option shard_size_option(weights_arguments& a) {
+  return {.name = "--max-shard-size",
+          .into = &a.max_shard_size,
+          .help = "largest size of one file of a folder",
+          .shows_default = true};
+}
+
+std::vector<conversion_option> to_fp32_options(weights_arguments& a) {
+  std::vector<conversion_option> out{shard_size_option(a)};
+  add_model_options(out, a);
+  out.push_back(
+      {.name = "--exclude-frozen", .into = &a.exclude_frozen, .help = "leave out parameters that were not trained"});
+  return out;
+}
+
+std::vector<conversion_option> to_hugging_face_options(weights_arguments& a) {
+  std::vector<conversion_option> out{{.name = "--dtype",
+                                      .into = &a.dtype,
+                                      .help = "type of the weights",
+                                      .values = "{fp32,bf16,fp16}",
+                                      .shows_default = true}};
+  add_model_options(out, a);
+  out.push_back(shard_size_option(a));
+  return out;
+}
+
+}  // namespace
+
+constexpr written_format fp32_output{
+    .command = "to-fp32",
+    .help = "the weights in fp32, as DeepSpeed's zero_to_fp32.py writes them",
+    .out = "NAME.safetensors, NAME.pt, NAME.pth, NAME.bin, or a folder for files with an index",
+    .begin = &typed_request<weights_arguments, to_fp32_options, write_fp32>::begin};
+
+constexpr written_format hugging_face_output{
+    .command = "to-hf",
+    .help = "config.json and safetensors that transformers loads",
+    .out = "a folder",
+    .begin = &typed_request<weights_arguments, to_hugging_face_options, write_hugging_face>::begin};
 
 }  // namespace troupe::apps

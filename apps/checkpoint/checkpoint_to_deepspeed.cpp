@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "apps/base/idle_options.hpp"
-#include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/checkpoint/fitted_states.hpp"
 #include "apps/checkpoint/optimizer_description.hpp"
+#include "apps/checkpoint/written_formats.hpp"
 #include "checkpoint/convert/distributed_export.hpp"
 #include "checkpoint/convert/reshape.hpp"
 #include "config/document/name_map_file.hpp"
@@ -27,6 +27,29 @@ namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Arguments of to-deepspeed; of to-universal, which has no stage and ranks; and of to-dcp, which has no stage, type
+/// and integer steps.
+struct deepspeed_arguments : conversion_arguments {
+  uint32_t stage = 2, ranks = 1;
+  std::string dtype = "fp32";
+  std::string job;  ///< path of a topology or ds_config.json that describes the optimizer; empty: the configuration in
+                    ///< the checkpoint does
+  /// True: the optimizer's step counts are written as integers, which DeepSpeed's own optimizers require
+  bool integer_steps = false;
+};
+
+struct reshape_arguments : deepspeed_arguments {  ///< `ranks` is the data-parallel degree
+  uint32_t tensor = 1, pipeline = 1;
+  /// First layer of each pipeline stage; empty: layers are divided evenly.
+  std::vector<uint32_t> partition;
+  /// Megatron's checkpoint_version of the source and of the output, which decides the order of query, key and value
+  std::optional<double> qkv_version, to_qkv_version;
+  uint32_t heads = 0;  ///< number of attention heads, which to_qkv_version requires
+  /// Path of a file of tensor names, in the form of --map, that is applied in reverse to the written names; empty:
+  /// none.
+  std::string map_back;
+};
 
 /// Checks that the tensors are the model's parameters, unless they are named by a pipeline's layers.
 core::result<void> check_named(const described_checkpoint& c) {
@@ -86,8 +109,6 @@ void say_written(const conversion& writing, uint64_t bytes, size_t files) {
   writing.say(fmt::format("{} in {} files", core::human_bytes(bytes), files));
 }
 
-}  // namespace
-
 core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
   TROUPE_TRY(check_named(opened));
@@ -105,8 +126,6 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   say_written(writing, report.bytes, report.files);
   return {};
 }
-
-namespace {
 
 /// Limit of the bytes read from a file that names a folder.
 constexpr uint64_t most_pointer_bytes = 4096;
@@ -129,8 +148,6 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
               fmt::format("'{}' names '{}': give --force to let it name '{}', or another folder for OUT",
                           pointer.string(), formats::shown(names), name.string()));
 }
-
-}  // namespace
 
 core::result<void> write_universal(const deepspeed_arguments& a) {
   TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
@@ -187,8 +204,6 @@ core::result<void> write_distributed(const deepspeed_arguments& a) {
   return {};
 }
 
-namespace {
-
 /// Applies a file of names in reverse: replaces each name by the one that a rule of the file maps to it. Refused: a
 /// name to which no rule maps.
 core::result<void> name_back(formats::deepspeed_write_options& o, const std::filesystem::path& file,
@@ -210,32 +225,30 @@ core::result<void> name_back(formats::deepspeed_write_options& o, const std::fil
   return {};
 }
 
-}  // namespace
-
 /// Writes the reshaped folder. Megatron's files define their split themselves; other models' parameters are split by
 /// their names.
 core::result<void> write_reshaped(const reshape_arguments& a) {
-  TROUPE_ASSIGN(auto opened, open_described(a.written.source, a.written.model_config));
+  TROUPE_ASSIGN(auto opened, open_described(a.source, a.model_config));
   TROUPE_TRY(check_named(opened));
   const auto* s = &opened.source;
   const auto is_of_qkv = [](const auto& t) { return t.name.find("query_key_value") != std::string::npos; };
-  TROUPE_TRY(refuse_idle(a.written.given, {{has_moments(*s), no_states_in(*s), {"--job", "--integer-steps", "--stage"}},
-                                           {has_moments(*s) || a.written.ranks == 1, no_states_in(*s), {"--dp"}},
-                                           {std::ranges::any_of(s->tensors, is_of_qkv),
-                                            fmt::format("Megatron's attention (query_key_value), and '{}' has none",
-                                                        formats::shown_place(*s)),
-                                            {"--qkv-version", "--to-qkv-version"}}}));
-  TROUPE_TRY(fit_states(opened.source, a.written.source, a.written.job));
-  TROUPE_ASSIGN(auto options, options_for(a.written, opened));
+  TROUPE_TRY(refuse_idle(
+      a.given, {{has_moments(*s), no_states_in(*s), {"--job", "--integer-steps", "--stage"}},
+                {has_moments(*s) || a.ranks == 1, no_states_in(*s), {"--dp"}},
+                {std::ranges::any_of(s->tensors, is_of_qkv),
+                 fmt::format("Megatron's attention (query_key_value), and '{}' has none", formats::shown_place(*s)),
+                 {"--qkv-version", "--to-qkv-version"}}}));
+  TROUPE_TRY(fit_states(opened.source, a.source, a.job));
+  TROUPE_ASSIGN(auto options, options_for(a, opened));
   // Without moments there is no optimizer to describe.
-  if (has_moments(*s)) TROUPE_TRY(add_optimizer(options, a.written, *s));
+  if (has_moments(*s)) TROUPE_TRY(add_optimizer(options, a, *s));
   TROUPE_TRY(name_back(options, a.map_back, *s));
-  warn_of_lost_samples(a.written.source, *s);
-  conversion writing(a.written.source, a.written.output);
+  warn_of_lost_samples(a.source, *s);
+  conversion writing(a.source, a.output);
   options.progress = writing.progress();
   TROUPE_TRY(writing.prepare(*s));
   checkpoint::reshape_options how;
-  how.to = {.pipeline = a.pipeline, .tensor = a.tensor, .data = a.written.ranks};
+  how.to = {.pipeline = a.pipeline, .tensor = a.tensor, .data = a.ranks};
   how.partition = a.partition;
   how.cuts = cuts_of(opened.model, a.tensor);
   how.qkv_version = a.qkv_version;
@@ -248,5 +261,105 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
   say_written(writing, report.bytes, report.files);
   return {};
 }
+
+conversion_option job_option(deepspeed_arguments& a) {
+  return {.name = "--job",
+          .into = &a.job,
+          .help = "topology or ds_config.json with the optimizer; by default the one that the checkpoint keeps"};
+}
+
+void add_deepspeed_options(std::vector<conversion_option>& to, deepspeed_arguments& a) {
+  to.push_back({.name = "--dtype",
+                .into = &a.dtype,
+                .help = "type in which DeepSpeed computes",
+                .values = "{fp32,bf16,fp16}",
+                .shows_default = true});
+  to.push_back(job_option(a));
+  add_model_options(to, a);
+  to.push_back({.name = "--integer-steps",
+                .into = &a.integer_steps,
+                .help = "write the optimizer's steps as whole numbers, as DeepSpeed's own optimizers need them, not as "
+                        "torch.optim's do"});
+}
+
+conversion_option stage_option(deepspeed_arguments& a) {
+  return {.name = "--stage", .into = &a.stage, .help = "ZeRO stage, 0 to 3", .shows_default = true};
+}
+
+std::vector<conversion_option> to_deepspeed_options(deepspeed_arguments& a) {
+  std::vector<conversion_option> out{
+      stage_option(a), {.name = "--ranks", .into = &a.ranks, .help = "data-parallel ranks", .shows_default = true}};
+  add_deepspeed_options(out, a);
+  return out;
+}
+
+std::vector<conversion_option> to_universal_options(deepspeed_arguments& a) {
+  std::vector<conversion_option> out;
+  add_deepspeed_options(out, a);
+  return out;
+}
+
+std::vector<conversion_option> to_dcp_options(deepspeed_arguments& a) {
+  std::vector<conversion_option> out{{.name = "--ranks",
+                                      .into = &a.ranks,
+                                      .help = "number of files, each with its rows of every tensor",
+                                      .shows_default = true},
+                                     job_option(a)};
+  add_model_options(out, a);
+  return out;
+}
+
+std::vector<conversion_option> to_reshaped_options(reshape_arguments& a) {
+  std::vector<conversion_option> out{
+      {.name = "--tp", .into = &a.tensor, .help = "tensor-parallel degree", .shows_default = true},
+      {.name = "--pp", .into = &a.pipeline, .help = "pipeline degree", .shows_default = true},
+      {.name = "--partition",
+       .into = &a.partition,
+       .help = "the number of each stage's first layer, such as 0,4, if the engine that loads OUT has cut its layers "
+               "so; by default evenly"},
+      {.name = "--dp", .into = &a.ranks, .help = "data-parallel degree", .shows_default = true},
+      stage_option(a),
+      {.name = "--qkv-version",
+       .into = &a.qkv_version,
+       .help = "Megatron's checkpoint_version of PATH: 0, 1.0 or 2.0; by default what PATH says"},
+      {.name = "--to-qkv-version",
+       .into = &a.to_qkv_version,
+       .help = "checkpoint_version of OUT; by default that of PATH"},
+      {.name = "--heads",
+       .into = &a.heads,
+       .help = "attention heads of the model, for --to-qkv-version",
+       .needs = "--to-qkv-version"},
+      {.name = "--map-back",
+       .into = &a.map_back,
+       .help = "a file as for --map, read backwards: OUT has the names that it leads from"}};
+  add_deepspeed_options(out, a);
+  return out;
+}
+
+}  // namespace
+
+constexpr written_format deepspeed_output{
+    .command = "to-deepspeed",
+    .help = "a folder that DeepSpeed resumes from",
+    .out = "a folder: gets `latest` and the tag's folder",
+    .begin = &typed_request<deepspeed_arguments, to_deepspeed_options, write_deepspeed>::begin};
+
+constexpr written_format universal_output{
+    .command = "to-universal",
+    .help = "DeepSpeed's universal layout, for any degrees",
+    .out = "a folder; `latest_universal` next to it then names it, and with --force even if it names another one",
+    .begin = &typed_request<deepspeed_arguments, to_universal_options, write_universal>::begin};
+
+constexpr written_format distributed_output{
+    .command = "to-dcp",
+    .help = "a folder that torch.distributed.checkpoint loads on any mesh (FSDP)",
+    .out = "a folder",
+    .begin = &typed_request<deepspeed_arguments, to_dcp_options, write_distributed>::begin};
+
+constexpr written_format reshaped_output{
+    .command = "reshape",
+    .help = "files for other tensor-parallel, pipeline and data degrees",
+    .out = "a folder: gets `latest` and the tag's folder",
+    .begin = &typed_request<reshape_arguments, to_reshaped_options, write_reshaped>::begin};
 
 }  // namespace troupe::apps

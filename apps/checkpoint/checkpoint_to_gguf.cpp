@@ -1,15 +1,21 @@
 // Runs `troupe checkpoint to-gguf`: writes the checkpoint, its model and its tokenizer into one file for llama.cpp.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "apps/checkpoint/checkpoint_convert.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/checkpoint/gguf_keys.hpp"
+#include "apps/checkpoint/written_formats.hpp"
 #include "checkpoint/convert/gguf_export.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
 namespace {
+
+struct gguf_arguments : conversion_arguments {
+  std::string type = "q8_0";
+  std::string tokenizer;  ///< path of the tokenizer, or `bytes`; empty: the checkpoint's own
+};
 
 void say_written(const conversion& writing, const checkpoint::gguf_export_report& r) {
   std::string line = fmt::format("{} tensors, {}", r.tensors, core::human_bytes(static_cast<double>(r.bytes)));
@@ -20,8 +26,6 @@ void say_written(const conversion& writing, const checkpoint::gguf_export_report
     line += fmt::format(", {} of rows that are not whole blocks as {}", count, type);
   writing.say(line);
 }
-
-}  // namespace
 
 core::result<void> write_gguf(const gguf_arguments& a) {
   const auto type = formats::mixture_from(a.type);
@@ -44,5 +48,27 @@ core::result<void> write_gguf(const gguf_arguments& a) {
   say_written(writing, report);
   return {};
 }
+
+std::vector<conversion_option> to_gguf_options(gguf_arguments& a) {
+  std::vector<conversion_option> out{
+      {.name = "--type",
+       .into = &a.type,
+       .help = "type of the matrices",
+       .values = "{" + fmt::format("{}", fmt::join(formats::all_mixtures(), ",")) + "}",
+       .shows_default = true},
+      {.name = "--tokenizer",
+       .into = &a.tokenizer,
+       .help = "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default the one "
+               "next to the weights, or the one that the run was trained with"}};
+  add_model_options(out, a);
+  return out;
+}
+
+}  // namespace
+
+constexpr written_format gguf_output{.command = "to-gguf",
+                                     .help = "one file that llama.cpp loads, with its vocabulary",
+                                     .out = "a file, NAME.gguf",
+                                     .begin = &typed_request<gguf_arguments, to_gguf_options, write_gguf>::begin};
 
 }  // namespace troupe::apps

@@ -5,12 +5,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
+#include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <variant>
 
-#include "apps/checkpoint/checkpoint_convert.hpp"
+#include "apps/checkpoint/written_formats.hpp"
 #include "apps/python/interruptible.hpp"
 #include "apps/python/keywords.hpp"
 #include "apps/python/python_error.hpp"
@@ -18,98 +19,61 @@
 namespace troupe::apps {
 namespace {
 
-constexpr std::string_view text = "text", number = "a whole number", real = "a number", truth = "True or False";
+constexpr std::string_view text = "text", truth = "True or False";
 
-template <class Arguments>
-Arguments begun(const source_arguments& source, const output_arguments& output) {
-  Arguments out;
-  out.source = source;
-  out.output = output;
+/// Returns the words for the values of an option in messages.
+std::string_view wanted_for(const option_target& into) {
+  constexpr std::array<std::string_view, std::variant_size_v<option_target>> words{
+      text, truth, "a whole number", "a number", "a list of whole numbers", "a list of texts"};
+  return words.at(into.index());
+}
+
+/// Returns Python's keyword for an option of the command line: max_shard_size for --max-shard-size.
+std::string keyword_for(std::string option) {
+  option.erase(0, option.find_first_not_of('-'));
+  std::ranges::replace(option, '-', '_');
+  return option;
+}
+
+/// Reads an option that not all conversions have.
+void take(keywords& k, const conversion_option& o) {
+  const auto name = keyword_for(o.name);
+  std::visit([&](auto* into) { k.take(name.c_str(), *into, wanted_for(o.into)); }, o.into);
+  if (!o.needs.empty()) k.needs(name, keyword_for(o.needs));
+}
+
+/// Returns the names of all conversions: "fp32, hf or reshape".
+std::string all_names() {
+  std::string out;
+  for (const auto* format : all_written)
+    out.append(out.empty() ? "" : format == all_written.back() ? " or " : ", ").append(format->name());
   return out;
-}
-
-void take(keywords& k, weights_arguments& a) {
-  k.take("max_shard_size", a.max_shard_size, text);
-  k.take("model_config", a.model_config, text);
-}
-
-void take(keywords& k, deepspeed_arguments& a) {
-  k.take("dtype", a.dtype, text);
-  k.take("job", a.job, text);
-  k.take("model_config", a.model_config, text);
-  k.take("integer_steps", a.integer_steps, truth);
 }
 
 }  // namespace
 
 void convert(const source_arguments& source, const output_arguments& output, const std::string& to,
              const nanobind::dict& options) {
-  keywords k("convert(to='" + to + "')", options);
-  // Reads the options that all commands share, refuses unknown ones, and runs the conversion, which refuses options
-  // without effect.
-  const auto finish = [&](auto command, auto& arguments, source_arguments& of) {
-    k.take("allow_overflow", of.allow_overflow, truth);
-    k.take("ignore_keys", of.ignored_keys, "a list of texts");
-    k.end();
-    if constexpr (requires { arguments.given; }) arguments.given = k.options();
-    if constexpr (requires { arguments.written.given; }) arguments.written.given = k.options();
-    interruptible([&](const storage::progress_function& goes_on) {
-      of.progress = goes_on;
-      return command(arguments);
-    });
-  };
-  if (to == "fp32") {
-    auto a = begun<weights_arguments>(source, output);
-    take(k, a);
-    k.take("exclude_frozen", a.exclude_frozen, truth);
-    finish(write_fp32, a, a.source);
-  } else if (to == "hf") {
-    auto a = begun<weights_arguments>(source, output);
-    take(k, a);
-    k.take("dtype", a.dtype, text);
-    finish(write_hugging_face, a, a.source);
-  } else if (to == "gguf") {
-    auto a = begun<gguf_arguments>(source, output);
-    k.take("type", a.type, text);
-    k.take("tokenizer", a.tokenizer, text);
-    k.take("model_config", a.model_config, text);
-    finish(write_gguf, a, a.source);
-  } else if (to == "deepspeed") {
-    auto a = begun<deepspeed_arguments>(source, output);
-    k.take("stage", a.stage, number);
-    k.take("ranks", a.ranks, number);
-    take(k, a);
-    finish(write_deepspeed, a, a.source);
-  } else if (to == "universal") {
-    auto a = begun<deepspeed_arguments>(source, output);
-    take(k, a);
-    finish(write_universal, a, a.source);
-  } else if (to == "dcp") {
-    auto a = begun<deepspeed_arguments>(source, output);
-    k.take("ranks", a.ranks, number);
-    k.take("job", a.job, text);
-    k.take("model_config", a.model_config, text);
-    finish(write_distributed, a, a.source);
-  } else if (to == "reshape") {
-    reshape_arguments a;
-    a.written = begun<deepspeed_arguments>(source, output);
-    k.take("tp", a.tensor, number);
-    k.take("pp", a.pipeline, number);
-    k.take("dp", a.written.ranks, number);
-    k.take("partition", a.partition, "a list of whole numbers");
-    k.take("stage", a.written.stage, number);
-    k.take("qkv_version", a.qkv_version, real);
-    k.take("to_qkv_version", a.to_qkv_version, real);
-    k.take("heads", a.heads, number);
-    k.take("map_back", a.map_back, text);
-    k.needs("heads", "to_qkv_version");
-    take(k, a.written);
-    finish(write_reshaped, a, a.written.source);
-  } else {
+  const auto format = std::ranges::find(all_written, to, &written_format::name);
+  if (format == all_written.end())
     throw python_error(
-        {core::error_kind::bad_input,
-         "convert(to=...): wanted fp32, hf, gguf, deepspeed, universal, dcp or reshape, got '" + to + "'"});
-  }
+        {core::error_kind::bad_input, fmt::format("convert(to=...): wanted {}, got '{}'", all_names(), to)});
+  keywords k("convert(to='" + to + "')", options);
+  const auto request = (*format)->begin();
+  auto& a = request->arguments();
+  a.source = source;
+  a.output = output;
+  for (const auto& o : request->options())
+    if (!o.is_shared) take(k, o);
+  k.take("allow_overflow", a.source.allow_overflow, truth);
+  k.take("ignore_keys", a.source.ignored_keys, "a list of texts");
+  k.end();
+  // The conversion refuses options without effect.
+  a.given = k.options();
+  interruptible([&](const storage::progress_function& goes_on) {
+    a.source.progress = goes_on;
+    return request->write();
+  });
 }
 
 }  // namespace troupe::apps

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -47,14 +48,9 @@ std::vector<std::string> names_of(std::vector<numbered_name> found) {
   return out;
 }
 
-}  // namespace
-
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= max_folder_name_bytes && name != "." && name != ".." &&
-         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
-}
-
-core::result<std::string> newest_named_in(const fs::path& file) {
+/// Returns the name in `latest` or `latest_universal`: the first line without blanks and a carriage return around it,
+/// `./` in front and slashes at the end, which people and scripts leave there.
+core::result<std::string> name_in(const fs::path& file) {
   TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), file, max_latest_bytes));
   auto name = core::trimmed(std::string_view(text).substr(0, text.find('\n')), " \t\r");
   while (name.starts_with("./")) name.remove_prefix(2);
@@ -62,7 +58,9 @@ core::result<std::string> newest_named_in(const fs::path& file) {
   return std::string(name);
 }
 
-core::result<std::string> newest_numbered_in(const fs::path& file) {
+/// Returns the folder's name for the text of `latest_checkpointed_iteration.txt`: iter_0000100 for the number 100, or
+/// `release`, which Megatron's converters write. Refused: any other text.
+core::result<std::string> numbered_name_in(const fs::path& file) {
   TROUPE_ASSIGN(const auto text, storage::read_small_file(storage::real_files(), file, max_iteration_bytes));
   constexpr std::string_view converted = "release";
   if (core::trimmed(text) == converted) return std::string(converted);
@@ -72,6 +70,33 @@ core::result<std::string> newest_numbered_in(const fs::path& file) {
     return core::refused(fmt::format("'{}': the number of an iteration or '{}' was wanted, got '{}'", file.string(),
                                      converted, core::shown(text)));
   return fmt::format("iter_{:07}", *number);
+}
+
+struct latest_file {
+  std::string_view name;
+  latest_writer writer;
+  core::result<std::string> (*read)(const fs::path& file);
+};
+constexpr std::array<latest_file, 3> latest_files{
+    {{latest_file_name, latest_writer::any, name_in},
+     {"latest_universal", latest_writer::deepspeed_universal, name_in},
+     {"latest_checkpointed_iteration.txt", latest_writer::megatron, numbered_name_in}}};
+
+}  // namespace
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= max_folder_name_bytes && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+core::result<std::optional<newest_name>> newest_named_in(const fs::path& root) {
+  for (const auto& latest : latest_files) {
+    const auto file = root / latest.name;
+    if (!storage::is_there(file)) continue;
+    TROUPE_ASSIGN(auto name, latest.read(file));
+    return newest_name{file, latest.writer, std::move(name)};
+  }
+  return std::nullopt;
 }
 
 std::optional<uint64_t> number_behind(std::string_view name, std::string_view stem) {

@@ -14,9 +14,19 @@
 
 namespace troupe::checkpoint {
 
-/// Files that name the newest checkpoint, besides `latest`: DeepSpeed's for universal checkpoints, and Megatron-Core's.
-inline constexpr std::string_view universal_latest_name = "latest_universal",
-                                  megatron_latest_name = "latest_checkpointed_iteration.txt";
+/// The program whose file names the newest checkpoint of a folder.
+enum class latest_writer : uint8_t {
+  any,                  ///< `latest`: Troupe's or DeepSpeed's
+  deepspeed_universal,  ///< `latest_universal`
+  megatron,             ///< `latest_checkpointed_iteration.txt`
+};
+
+/// A file that names the newest checkpoint, and the name in it.
+struct newest_name {
+  std::filesystem::path file;
+  latest_writer writer = latest_writer::any;
+  std::string name;
+};
 
 /// Beginnings of the names of numbered checkpoint folders, in front of the number: transformers' Trainer and
 /// Accelerate, torchtitan, and others.
@@ -26,13 +36,10 @@ inline constexpr std::array<std::string_view, 7> numbered_stems{"checkpoint-", "
 /// True if `name` can be that of an entry of a folder: not empty, not too long, no path.
 bool is_plain_name(std::string_view name);
 
-/// Returns the name in `latest` or `latest_universal`: the first line without blanks and a carriage return around it,
-/// `./` in front and slashes at the end, which people and scripts leave there.
-core::result<std::string> newest_named_in(const std::filesystem::path& file);
-
-/// Returns the folder's name for the text of `latest_checkpointed_iteration.txt`: iter_0000100 for the number 100, or
-/// `release`, which Megatron's converters write. Refused: any other text.
-core::result<std::string> newest_numbered_in(const std::filesystem::path& file);
+/// Returns the name of the newest checkpoint in `root`, from the first file in the order of latest_writer; nothing if
+/// there is no such file. Errors are those of reading the file; bad_input for a text of Megatron's file that is no
+/// number of an iteration.
+core::result<std::optional<newest_name>> newest_named_in(const std::filesystem::path& root);
 
 /// Returns the number that follows `stem` in `name`; nothing for any other name.
 std::optional<uint64_t> number_behind(std::string_view name, std::string_view stem);

@@ -234,38 +234,38 @@ bool any_has_states(const folder_contents& c, int depth) {
   });
 }
 
+folder_contents ours_at(const fs::path& path) { return only({path, "", &troupe_format}); }
+
+/// Finds the checkpoints in `path`, a folder with a file that names the newest of them.
+core::result<folder_contents> contents_of_latest(const fs::path& path, const newest_name& newest, int depth) {
+  const auto& name = newest.name;
+  if (newest.writer == latest_writer::megatron)
+    return contents_of_tag(path, name, fmt::format("'{}' names", newest.file.string()), depth);
+  const bool may_be_ours = newest.writer == latest_writer::any;
+  // The named folder may be missing, because a checkpoint of Troupe may still have its working name, or it may be
+  // damaged: open_checkpoint() finds or skips it.
+  if (may_be_ours && (step_of(name) || latest_is_ours(path)) &&
+      (!storage::is_folder(path / name) || storage::is_there(path / name / manifest_file_name)))
+    return ours_at(path);
+  auto named = contents_of_named(path, newest.file, name, depth);
+  // The folder may hold checkpoints of Troupe, although the one that `latest` names has lost its manifest.
+  if (may_be_ours && (!named || named->checkpoints.front().problem) && has_ours(path)) return ours_at(path);
+  return named;
+}
+
 core::result<folder_contents> contents_of_folder(const fs::path& path, int depth) {
   if (depth > max_folder_depth)
     return fail(error_kind::limit,
                 fmt::format("'{}': its folders are nested too deeply: name the folder of the checkpoint itself",
                             path.string()));
-  const auto ours = [&] { return only({path, "", &troupe_format}); };
-  if (storage::is_there(path / manifest_file_name)) return ours();
-  if (const auto latest = path / latest_file_name; storage::is_there(latest)) {
-    TROUPE_ASSIGN(const auto name, newest_named_in(latest));
-    // The named folder may be missing, because a checkpoint of Troupe may still have its working name, or it may be
-    // damaged: open_checkpoint() finds or skips it.
-    if ((step_of(name) || latest_is_ours(path)) &&
-        (!storage::is_folder(path / name) || storage::is_there(path / name / manifest_file_name)))
-      return ours();
-    auto named = contents_of_named(path, latest, name, depth);
-    // The folder may hold checkpoints of Troupe, although the one that `latest` names has lost its manifest.
-    if ((!named || named->checkpoints.front().problem) && has_ours(path)) return ours();
-    return named;
-  }
-  if (const auto latest = path / universal_latest_name; storage::is_there(latest)) {
-    const auto name = newest_named_in(latest);
-    return name ? contents_of_named(path, latest, *name, depth) : fail(name.error());
-  }
-  if (const auto latest = path / megatron_latest_name; storage::is_there(latest)) {
-    TROUPE_ASSIGN(const auto name, newest_numbered_in(latest));
-    return contents_of_tag(path, name, fmt::format("'{}' names", latest.string()), depth);
-  }
+  if (storage::is_there(path / manifest_file_name)) return ours_at(path);
+  TROUPE_ASSIGN(const auto newest, newest_named_in(path));
+  if (newest) return contents_of_latest(path, *newest, depth);
   const auto found = format_of_folder(path);
   const auto* own = found ? *found : nullptr;
   const auto itself = [&] { return only({path, "", own}); };
   if (own != nullptr && own->has_states(path)) return itself();
-  if (own == nullptr && has_ours(path)) return ours();  // a folder of Troupe's checkpoints without `latest`
+  if (own == nullptr && has_ours(path)) return ours_at(path);  // a folder of Troupe's checkpoints without `latest`
   auto deeper = deeper_in(path, depth);
   if (own == nullptr) {
     if (deeper) return std::move(*deeper);

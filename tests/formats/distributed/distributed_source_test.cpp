@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <random>
 
+#include "checkpoint/convert/checkpoint_names.hpp"
 #include "checkpoint/convert/distributed_export.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/convert/checkpoint_names.hpp"
 #include "formats/compressed/source.hpp"
 #include "formats/distributed/source.hpp"
 #include "formats/report/diff.hpp"
@@ -124,11 +124,11 @@ BOOST_AUTO_TEST_CASE(the_newest_folder_of_megatron_core_has_a_number_or_is_a_rel
   for (const auto& [text, name] :
        {std::pair{"30\n", "iter_0000030"}, {"release\n", "release"}, {"release", "release"}}) {
     at.write("latest_checkpointed_iteration.txt", text);
-    BOOST_TEST(*check_ok(checkpoint::newest_numbered_in(at / "latest_checkpointed_iteration.txt")) == name);
+    BOOST_TEST((*check_ok(checkpoint::newest_named_in(at.path())))->name == name);
   }
   for (const char* text : {"", "released", "3x"}) {
     at.write("latest_checkpointed_iteration.txt", text);
-    check_failed(checkpoint::newest_numbered_in(at / "latest_checkpointed_iteration.txt"), error_kind::bad_input,
+    check_failed(checkpoint::newest_named_in(at.path()), error_kind::bad_input,
                  "the number of an iteration or 'release' was wanted");
   }
 }

@@ -111,15 +111,14 @@ core::result<folder_contents> contents_of_folder(const fs::path& path, int depth
 /// Finds the checkpoint in the folder `tag`; errors begin with `who`, which names the origin of the tag.
 core::result<folder_contents> contents_of_tag(const fs::path& root, const std::string& tag, const std::string& who,
                                               int depth) {
-  if (!is_plain_name(tag))
-    return refused(
-        fmt::format("{} '{}', which is not the name of a folder{}", who, core::shown(tag), offered(tags_in(root))));
-  if (!storage::is_folder(root / tag)) {
-    const auto link = core::dangling_link_in(root / tag);
-    return refused(fmt::format("{} '{}', but there is no such folder in '{}'{}{}", who, core::shown(tag), root.string(),
-                               link ? fmt::format(" ({})", *link) : "", offered(tags_in(root))));
-  }
-  return contents_of_folder(root / tag, depth + 1);
+  const bool is_name = is_plain_name(tag);
+  if (is_name && storage::is_folder(root / tag)) return contents_of_folder(root / tag, depth + 1);
+  const auto others = offered(tags_in(root));
+  if (!is_name)
+    return refused(fmt::format("{} '{}', which is not the name of a folder{}", who, core::shown(tag), others));
+  const auto link = core::dangling_link_in(root / tag);
+  return refused(fmt::format("{} '{}', but there is no such folder in '{}'{}{}", who, core::shown(tag), root.string(),
+                             link ? fmt::format(" ({})", *link) : "", others));
 }
 
 /// Finds the checkpoint `name`, which the file `pointer` names and which is therefore the newest, and after it the

@@ -59,14 +59,29 @@ def split_by(pattern):
         {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}]}
 
 
+def words_of(folder):
+    """The words and merges of a folder of GPT-2's."""
+    lines = (folder / "merges.txt").read_text().splitlines()
+    return json.loads((folder / "vocab.json").read_text()), [line.split(" ") for line in lines if not line.startswith("#")]
+
+
+def pipeline_file(folder, made):
+    """The tokenizer.json of an entry that pipelines() makes."""
+    words, merges = words_of(folder)
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": made["normalizer"],
+            "pre_tokenizer": made["pre_tokenizer"], "post_processor": None, "decoder": None,
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
+                      "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False,
+                      "ignore_merges": made["ignore_merges"], "vocab": words | made["more_words"],
+                      "merges": merges + made["more_merges"]}}
+
+
 def pipelines(folder):
     """tokenizer.json files of families that prepare texts otherwise than GPT-2, with the small GPT-2's words and merges
     and some more, and the ids of the same strings. Llama 3's has a word that no merge makes."""
-    words = json.loads((folder / "vocab.json").read_text())
-    merges = [line.split(" ") for line in (folder / "merges.txt").read_text().splitlines() if not line.startswith("#")]
+    words, _ = words_of(folder)
     more_merges = [["1", "2"], ["\u0120", "1"], ["12", "3"], ["e", "\u00cc"], ["\u00cc", "\u0123"], ["\u00c3", "\u00a9"]]
     more = {"".join(merge): len(words) + i for i, merge in enumerate(more_merges) if "".join(merge) not in words}
-    merges += [merge for merge in more_merges if "".join(merge) in more]
     digits = {"type": "Sequence", "pretokenizers": [
         {"type": "Digits", "individual_digits": True},
         {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]}
@@ -77,14 +92,10 @@ def pipelines(folder):
     }
     out = {}
     for name, (cutter, normalizer, more_words, takes_words) in settings.items():
-        file = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": normalizer,
-                "pre_tokenizer": cutter, "post_processor": None, "decoder": None,
-                "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "",
-                          "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False,
-                          "ignore_merges": takes_words, "vocab": words | more_words, "merges": merges}}
-        model = tokenizers.Tokenizer.from_str(json.dumps(file))
-        out[name] = {"pre_tokenizer": cutter, "normalizer": normalizer, "more_words": more_words,
-                     "more_merges": merges[-len(more):], "ignore_merges": takes_words, "ids": [model.encode(text).ids for text in HARD]}
+        made = {"pre_tokenizer": cutter, "normalizer": normalizer, "more_words": more_words,
+                "more_merges": [merge for merge in more_merges if "".join(merge) in more], "ignore_merges": takes_words}
+        model = tokenizers.Tokenizer.from_str(json.dumps(pipeline_file(folder, made)))
+        out[name] = made | {"ids": [model.encode(text).ids for text in HARD]}
     return out
 
 

@@ -1,81 +1,137 @@
-"""Compares `troupe data tokenize` with the package `tokenizers` on 20 MB of mixed text, for every tokenizer of
-tests/data/fixtures/tokenizer_steps.json and for the small GPT-2: English, code, Chinese, Arabic, Devanagari, emoji, marks in
-any order, added words. Usage: tokenizers_agree.py [MB [troupe binary]]; prints the speed of both, one thread each."""
+"""Compares `troupe data tokenize` with the packages `tokenizers` and `sentencepiece` on 20 MB of mixed text (shared/mixed_text.py),
+in documents of 2 MB, for every tokenizer of the fixtures: all steps of tests/data/fixtures/tokenizer_steps.json, the pipelines of
+tokenizers.json, the small GPT-2, and the two SentencePiece models. Each kind is compared to its end; a document that differs is
+named with its first tokens. Bytes that are not UTF-8 must be refused.
+
+Usage: tokenizers_agree.py [MB [troupe binary [KIND...]]]; prints the speed of both, one thread each."""
 
 import array
+import itertools
 import json
 import os
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
 import time
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+import sentencepiece
 import tokenizers
 
 import make_tokenizer_fixtures as fixtures
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "shared"))
+import mixed_text
+
 ROOT = pathlib.Path(__file__).parents[2]
+DOCUMENT = 2_000_000
 size = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 20_000_000
 troupe = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "build" / "release" / "troupe"
+chosen = sys.argv[3:]
 if not troupe.exists():
     print(f"skipped: wanted {troupe}")
     sys.exit(0)
 
 
-def mixed_text():
-    """Lines of the corpus, of sources of Troupe, of the fixture's texts and of random characters that these have."""
-    draw = random.Random(1)
-    lines = (ROOT / "examples" / "corpus.txt").read_text().splitlines(keepends=True)
-    code = [line for path in sorted((ROOT / "data").glob("*.cpp")) for line in path.read_text().splitlines(keepends=True)]
-    signs = sorted(set("".join(fixtures.TEXTS)) - {"\0"})
-    out, count = [], 0
-    while count < size:
-        kind = draw.randrange(4)
-        part = draw.choice((lines, code, fixtures.TEXTS, [""])[kind]) or "".join(draw.choices(signs, k=20))
-        part = part.replace("<|endoftext|>", "").replace("\0", "")
-        out.append(part)
-        count += len(part.encode())
-    return "".join(out)
-
-
-def check(name, folder, package, text):
-    begin = time.process_time()
-    wanted = package.encode(text, add_special_tokens=False).ids
-    theirs = time.process_time() - begin
+def timed(call):
     before = os.times()
-    made = subprocess.run([troupe, "data", "tokenize", folder / "text.txt", "--tokenizer", folder / name, "--output",
-                           folder / "out.bin", "--quiet"], capture_output=True, text=True)
+    result = call()
     after = os.times()
-    ours = after.children_user + after.children_system - before.children_user - before.children_system
+    return result, sum(getattr(after, f) - getattr(before, f) for f in ("user", "system", "children_user", "children_system"))
+
+
+def tokenize(texts, tokenizer, out):
+    return subprocess.run([troupe, "data", "tokenize", texts, "--tokenizer", tokenizer, "--output", out, "--quiet"],
+                          capture_output=True, text=True)
+
+
+def same_documents(name, got, wanted, texts, decode):
+    """True if the tokens of each document are the package's; prints where the first ones differ."""
+    at = 0
+    for number, ids in enumerate(wanted):
+        ours = got[at:at + len(ids)]
+        at += len(ids)
+        if ours == ids:
+            continue
+        first = next(i for i, (a, b) in enumerate(itertools.zip_longest(ours, ids)) if a != b)
+        print(f"{name}: document {number}, token {first}: {ours[first:first + 8]} instead of {ids[first:first + 8]}, "
+              f"{decode(ours[first:first + 8])!r} instead of {decode(ids[first:first + 8])!r}, after "
+              f"{decode(ids[max(0, first - 20):first])!r}", flush=True)
+        return False
+    if at != len(got):
+        print(f"{name}: {len(got)} tokens instead of {at}", flush=True)
+    return at == len(got)
+
+
+def agrees(name, folder, tokenizer, encode, decode, texts):
+    made, ours = timed(lambda: tokenize(folder / "texts", tokenizer, folder / "out.bin"))
     if made.returncode:
-        sys.exit(f"{name}: {made.stderr}")
+        print(f"{name}: {made.stderr}", flush=True)
+        return False
+    wanted, theirs = timed(lambda: [encode(text) for text in texts])
     about = json.loads((folder / "out.bin.json").read_text())
+    end = about["tokenizer"]["end_of_text"]
+    if end is not None:
+        wanted = [ids + [end] for ids in wanted]
     got = array.array("H" if about["dtype"] == "uint16" else "I")
     got.frombytes((folder / "out.bin").read_bytes())
-    got = list(got)
-    if about["tokenizer"]["end_of_text"] is not None:
-        got.pop()
-    if got != wanted:
-        at = next((i for i, (a, b) in enumerate(zip(got, wanted)) if a != b), min(len(got), len(wanted)))
-        sys.exit(f"{name}: token {at} differs: {got[at:at + 8]} instead of {wanted[at:at + 8]}, after "
-                 f"{package.decode(wanted[max(0, at - 20):at])!r}")
+    if not same_documents(name, got.tolist(), wanted, texts, decode):
+        return False
     print(f"{name}: {len(got)} tokens agree; troupe {size / 1e6 / ours:.1f} MB/s, package {size / 1e6 / theirs:.1f} MB/s", flush=True)
+    return True
 
 
-text = mixed_text()
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    (folder / "text.txt").write_text(text, newline="")
-    for kind, made in json.loads((fixtures.OUT / "tokenizer_steps.json").read_text())["made"].items():
+def of_package(file):
+    package = tokenizers.Tokenizer.from_str(json.dumps(file))
+    package.encode_special_tokens = True  # names of special tokens are ordinary text, as in Troupe
+    return (lambda text: package.encode(text, add_special_tokens=False).ids,
+            lambda ids: package.decode(ids, skip_special_tokens=False))
+
+
+def all_kinds(folder):
+    """Name, path for Troupe, and the package's functions."""
+    def written(kind, file):
         (folder / kind).mkdir()
-        (folder / kind / "tokenizer.json").write_text(json.dumps(made["file"]))
-        package = tokenizers.Tokenizer.from_str(json.dumps(made["file"]))
-        package.encode_special_tokens = True
+        (folder / kind / "tokenizer.json").write_text(json.dumps(file))
+        return kind, folder / kind, *of_package(file)
+
+    for kind, made in json.loads((fixtures.OUT / "tokenizer_steps.json").read_text())["made"].items():
         if kind != "clip":  # its unknown token is the end of text, which no document may hold
-            check(kind, folder, package, text)
+            yield written(kind, made["file"])
+    for kind, made in json.loads((fixtures.OUT / "tokenizers.json").read_text())["pipelines"].items():
+        yield written(kind, fixtures.pipeline_file(fixtures.OUT / "gpt2", made))
     words = fixtures.OUT / "gpt2"
-    (folder / "gpt2").symlink_to(words)
-    check("gpt2", folder, tokenizers.ByteLevelBPETokenizer(str(words / "vocab.json"), str(words / "merges.txt")), text)
+    package = tokenizers.ByteLevelBPETokenizer(str(words / "vocab.json"), str(words / "merges.txt"))
+    yield "gpt2", words, lambda text: package.encode(text).ids, package.decode
+    for name in ("bpe.model", "unigram.model"):
+        model = sentencepiece.SentencePieceProcessor(model_file=str(fixtures.OUT / name))
+        yield name, fixtures.OUT / name, model.encode, model.decode
+
+
+def refuses_broken_bytes(folder):
+    (folder / "broken.txt").write_bytes(b"a" * 100_000 + b"\xe2\x82 broken")
+    made = tokenize(folder / "broken.txt", fixtures.OUT / "gpt2", folder / "broken.bin")
+    if made.returncode == 0 or "UTF-8" not in made.stderr:
+        print(f"bytes that are not UTF-8: wanted a refusal, got {made.stdout} {made.stderr}")
+        return False
+    return True
+
+
+def main():
+    make = mixed_text.maker(fixtures.TEXTS)
+    texts = [make.document(min(DOCUMENT, size)) for _ in range(max(1, size // DOCUMENT))]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "texts").mkdir()
+        for i, text in enumerate(texts):
+            (folder / "texts" / f"{i:04}.txt").write_bytes(text.encode())
+        fine = refuses_broken_bytes(folder)
+        for kind, *how in all_kinds(folder):
+            if not chosen or kind in chosen:
+                fine = agrees(kind, folder, *how, texts) and fine
+    sys.exit(0 if fine else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -41,6 +41,47 @@ character_set of_categories(std::initializer_list<std::string_view> names) {
   return out;
 }
 
+/// Characters that Unicode 8 lacks: those of the categories P, Mn, Cc, Cf and Co up to Unicode 15.1, and others between
+/// them.
+const character_set& later_than_unicode_8() {
+  static const character_set all({
+      {0x61D, 0x61D}, {0x7FD, 0x7FD}, {0x890, 0x8E2}, {0x9FD, 0x9FE}, {0xA76, 0xA76}, {0xAFA, 0xAFF}, {0xB55, 0xB55},
+      {0xC04, 0xC3C}, {0xC77, 0xC77}, {0xC84, 0xC84}, {0xD00, 0xD00}, {0xD3B, 0xD3C}, {0xD81, 0xD81}, {0xEBA, 0xEBA},
+      {0xECE, 0xECE}, {0x180F, 0x180F}, {0x1ABF, 0x1ACE}, {0x1B7D, 0x1B7E}, {0x1DF6, 0x1DFB}, {0x2E43, 0x2E5D},
+      {0xA82C, 0xA82C}, {0xA8C5, 0xA8C5}, {0xA8FF, 0xA8FF}, {0x10D24, 0x10F89}, {0x11070, 0x11074},
+      {0x110C2, 0x110CD}, {0x111CF, 0x111CF}, {0x1123E, 0x11241}, {0x1133B, 0x1133B}, {0x11438, 0x1145E},
+      {0x11660, 0x1166C}, {0x116B9, 0x116B9}, {0x1182F, 0x11FFF}, {0x12FF1, 0x13455}, {0x16E97, 0x16F4F},
+      {0x16FE2, 0x16FE4}, {0x1CF00, 0x1CF46}, {0x1E000, 0x1E4EF}, {0x1E944, 0x1E95F},
+  });
+  return all;
+}
+
+/// Characters that Unicode 9 lacks: marks and those that have parts up to Unicode 15.1, and others between them, which
+/// are never composed.
+const character_set& later_than_unicode_9() {
+  static const character_set all({
+      {0x7FD, 0x7FD}, {0x898, 0x8D3}, {0x9FE, 0x9FE}, {0xAFA, 0xAFF}, {0xB55, 0xB55}, {0xC04, 0xC3C}, {0xCF3, 0xD00},
+      {0xD3B, 0xD3C}, {0xD81, 0xD81}, {0xEBA, 0xEBA}, {0xECE, 0xECE}, {0x1715, 0x1715}, {0x180F, 0x180F},
+      {0x1ABF, 0x1ACE}, {0x1CF7, 0x1CF7}, {0x1DF6, 0x1DFA}, {0x32FF, 0x32FF}, {0xA7F2, 0xA7F4}, {0xA82C, 0xA82C},
+      {0xA8FF, 0xA8FF}, {0xAB69, 0xAB69}, {0x10781, 0x107BA}, {0x10D24, 0x10F85}, {0x11070, 0x11074},
+      {0x110C2, 0x110C2}, {0x11145, 0x11146}, {0x111CE, 0x111CF}, {0x11241, 0x11241}, {0x1133B, 0x1133B},
+      {0x1145E, 0x1145E}, {0x1182C, 0x11A99}, {0x11D31, 0x13455}, {0x16F4F, 0x16F4F}, {0x16F7F, 0x16F87},
+      {0x16FE4, 0x16FF1}, {0x1CF00, 0x1CF46}, {0x1E030, 0x1E4EF}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
+  });
+  return all;
+}
+
+/// Returns the normal form of `text` in the Unicode version of utf8proc.
+std::string in_present_form(std::string_view text, utf8proc_option_t options) {
+  if (text.empty()) return {};
+  utf8proc_uint8_t* made = nullptr;
+  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                 static_cast<utf8proc_ssize_t>(text.size()), &made, options);
+  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owned(made, &std::free);
+  if (size < 0) return std::string(text);  // the text is not UTF-8, which callers exclude
+  return {reinterpret_cast<const char*>(made), static_cast<size_t>(size)};
+}
+
 /// Letters that Unicode calls alphabetic although their category is that of symbols: letters in circles and squares.
 character_set circled_letters() {
   return character_set({{0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}});
@@ -100,6 +141,8 @@ character_set character_set::with(const character_set& other) const {
   return character_set(std::move(all));
 }
 
+character_set character_set::without(const character_set& other) const { return others().with(other).others(); }
+
 character_set category_named(std::string_view name) {
   std::vector<character_set::range> ranges;
   if (name.empty() || name.size() > 2) return {};
@@ -136,18 +179,51 @@ const character_set& oniguruma_word_characters() {
   return all;
 }
 
+// The characters that each set names one by one are in another category now than in the version that the set has.
+
 const character_set& punctuation() {
-  static const auto all = category_named("P").with(character_set({{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}));
+  static const auto all = category_named("P")
+                              .without(later_than_unicode_8())
+                              .with(character_set({{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}))
+                              .with(character_set({{0x166D, 0x166D}, {0x111C9, 0x111C9}}));
+  return all;
+}
+
+const character_set& all_marks() {
+  static const auto all = category_named("M")
+                              .without(later_than_unicode_9())
+                              .without(character_set(uint32_t{0x111C9}))
+                              .with(character_set({{0x1CF2, 0x1CF3}}));
+  return all;
+}
+
+const character_set& nonspacing_marks() {
+  static const auto all = category_named("Mn")
+                              .without(later_than_unicode_8())
+                              .without(character_set({{0x1885, 0x1886}, {0xA9BD, 0xA9BD}, {0x111C9, 0x111C9}}))
+                              .with(character_set(uint32_t{0x1734}));
+  return all;
+}
+
+const character_set& unseen_characters() {
+  static const auto all = of_categories({"Cc", "Cf", "Co"}).without(later_than_unicode_8());
   return all;
 }
 
 std::string in_normal_form(std::string_view text, normal_form form) {
-  utf8proc_uint8_t* made = nullptr;
-  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                 static_cast<utf8proc_ssize_t>(text.size()), &made, options_of(form));
-  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owned(made, &std::free);
-  if (size < 0) return std::string(text);  // the text is not UTF-8, which callers exclude
-  return {reinterpret_cast<const char*>(made), static_cast<size_t>(size)};
+  const auto options = options_of(form);
+  std::string out;
+  size_t done = 0;  // a later character stays as it is, and divides the text into parts that have normal forms
+  for (size_t at = 0; at < text.size();) {
+    const auto bytes = std::max<size_t>(1, core::utf8_character(text.substr(at)));
+    if (bytes > 1 && later_than_unicode_9().has(core::utf8_code(text.substr(at)))) {
+      out += in_present_form(text.substr(done, at - done), options);
+      out += text.substr(at, bytes);
+      done = at + bytes;
+    }
+    at += bytes;
+  }
+  return out += in_present_form(text.substr(done), options);
 }
 
 bool stands_apart_in(std::string_view text, normal_form form) {

@@ -1,5 +1,7 @@
 // Unicode's characters: sets of them by category, lower case, normal forms and clusters. The Unicode version is that of
-// the library utf8proc, which only characters.cpp uses.
+// the library utf8proc, which only characters.cpp uses, except for what the package `tokenizers` takes from older
+// tables: normal forms and all_marks() are those of Unicode 9; nonspacing_marks(), unseen_characters() and punctuation()
+// are those of Unicode 8.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +38,8 @@ class character_set {
   [[nodiscard]] character_set others() const;
   /// Returns the set of the characters of both sets.
   [[nodiscard]] character_set with(const character_set& other) const;
+  /// Returns the set of this set's characters that `other` lacks.
+  [[nodiscard]] character_set without(const character_set& other) const;
 
  private:
   std::vector<range> ranges_;
@@ -52,10 +56,17 @@ const character_set& word_characters();
 /// The characters that `\w` matches in Oniguruma: those of word_characters() without joiners and with the numbers of
 /// Latin-1.
 const character_set& oniguruma_word_characters();
-/// ASCII's signs, and the characters of the category P (punctuation).
+/// ASCII's signs, and the characters of the category P (punctuation) in Unicode 8.
 const character_set& punctuation();
+/// Marks of Unicode 9.
+const character_set& all_marks();
+/// Marks without a width, the category Mn, of Unicode 8.
+const character_set& nonspacing_marks();
+/// Control, format and private characters of Unicode 8.
+const character_set& unseen_characters();
 
-/// Unicode's normal forms NFC, NFD, NFKC and NFKD.
+/// The normal forms NFC, NFD, NFKC and NFKD of Unicode 9, in which later marks are letters and later letters have no
+/// parts.
 enum class normal_form : uint8_t { composed, decomposed, compatible_composed, compatible_decomposed };
 
 /// Returns `text`, which is valid UTF-8, in a normal form.

@@ -48,23 +48,12 @@ bool is_ideograph(uint32_t c) {
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-const character_set& all_marks() {
-  static const auto all = category_named("M");
-  return all;
-}
-
-const character_set& nonspacing_marks() {
-  static const auto all = category_named("Mn");
-  return all;
-}
-
 /// Characters that BertNormalizer removes: control, format and private characters except line breaks and tabs, and
 /// U+FFFD.
 const character_set& uncleaned() {
   static const auto all = [] {
-    const auto kept = character_set({{'\t', '\n'}, {'\r', '\r'}});
-    const auto controls = category_named("Cc").with(category_named("Cf")).with(category_named("Co"));
-    return controls.others().with(kept).others().with(character_set(uint32_t{0xFFFD}));
+    const character_set kept({{'\t', '\n'}, {'\r', '\r'}});
+    return unseen_characters().without(kept).with(character_set(uint32_t{0xFFFD}));
   }();
   return all;
 }
@@ -293,7 +282,7 @@ bool normalizer::divides(std::string_view text, size_t at) const {
     return before > ' ' && before < '\x7F' && core::is_ascii_word(here) && !is_replaced(before) && !is_replaced(here);
   }
   // A text may be divided before a character that no step removes and that is never composed with characters before it.
-  static const auto kept = category_named("M").with(category_named("C")).others();
+  static const auto kept = category_named("M").with(all_marks()).with(category_named("C")).others();
   const uint32_t code = core::utf8_code(after);
   if (!kept.has(code)) return false;
   return std::ranges::all_of(steps_, [&](const step& s) {

@@ -10,7 +10,7 @@
 
 #include "actors/lane.hpp"
 #include "actors/loader.hpp"
-#include "actors/meetings.hpp"
+#include "actors/memberships.hpp"
 #include "actors/rank.hpp"
 #include "actors/telemetry.hpp"
 
@@ -40,13 +40,13 @@ memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::co
     const auto mine = std::ranges::lower_bound(ranks, rank);
     if (mine == ranks.end() || *mine != rank) continue;
     const auto wake_lane = [c, links = std::weak_ptr(x.links)](uint64_t sequence) {
-      const uint64_t number = meeting_id{c, sequence}.number();
+      const uint64_t number = collective_id{c, sequence}.number();
       if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{number});
     };
     out[c] = join(c, static_cast<uint32_t>(mine - ranks.begin()), wake_lane);
     known[c] = {out[c], ranks};
   }
-  x.setup.missing = [known = std::move(known)](const meeting_id& m) {
+  x.setup.missing = [known = std::move(known)](const collective_id& m) {
     const auto& [weak, ranks] = known[m.communicator];
     const auto member = weak.lock();
     if (!member) return std::vector<uint32_t>{};

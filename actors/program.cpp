@@ -24,10 +24,10 @@ bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::l
 // Returns those dependencies of `x` whose ends must be reported to the lane of `x` before `x` starts. A dependency on
 // the same lane needs no report if the lane runs one instruction at a time. On another such lane the end of an
 // instruction implies the end of all before it, so only the latest dependency on that lane is returned, and only if no
-// earlier instruction in the line of `x` has required a report of it or of a later one. `heard` [lane]: position up to
-// which the line has required reports.
-std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32_t>& position,
-                              const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
+// earlier instruction in the line of `x` has required a report of it or of a later one. `required` [lane]: position up
+// to which the line has required reports.
+std::vector<uint32_t> reports_for(const plan::rank_plan& p, const std::vector<uint32_t>& position,
+                                  const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& required) {
   std::vector<uint32_t> out;
   std::array<uint32_t, plan::num_lanes> latest;
   latest.fill(plan::none);
@@ -35,8 +35,8 @@ std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32
     const auto from = static_cast<size_t>(p.instructions[on].lane);
     if (!one_at_a_time(p.instructions[on].lane)) {
       out.push_back(on);
-    } else if (p.instructions[on].lane != x.lane && position[on] >= heard[from]) {
-      heard[from] = position[on] + 1;
+    } else if (p.instructions[on].lane != x.lane && position[on] >= required[from]) {
+      required[from] = position[on] + 1;
       latest[from] = on;
     }
   }
@@ -70,11 +70,11 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
   for (uint32_t l = 0; l < plan::num_lanes; ++l) {
     draw_lines(l);
     for (const auto& line : lines[l]) {
-      std::array<uint32_t, plan::num_lanes> heard{};
+      std::array<uint32_t, plan::num_lanes> required{};
       uint32_t before = plan::none;  // id of the previous instruction in the same line
       for (const uint32_t at : line) {
         const uint32_t id = plan->lanes[l][at];
-        auto on_these = to_hear(*plan, position, all[id], heard);
+        auto on_these = reports_for(*plan, position, all[id], required);
         // The pipeline stages of a rank run one at a time. If the previous instruction of the compute lane belongs to
         // another stage, its end is reported to the stage of this instruction, which thereby needs no report of
         // instructions that the earlier stage has waited for.

@@ -21,7 +21,7 @@ bool has_ended(const step_context& c, uint32_t id) { return c.spans[id].end_ns.l
 // message about that has not reached the lane yet. In both cases the lane works.
 activity in_collective(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   if (!missing) return activity::waiting;
-  const auto who = missing(c.order.meeting_of(x));
+  const auto who = missing(c.order.collective_of(x));
   const bool own = who.empty() || std::find(who.begin(), who.end(), c.plan().rank) != who.end();
   return own ? activity::working : activity::waiting;
 }
@@ -90,7 +90,7 @@ std::string explain(const step_context& context, const plan::instruction& x, con
   }
   out += "is in " + p.describe(x.id);
   if (x.sequence == plan::none || !missing) return out;
-  return out + absent_text(p, x, missing(context.order.meeting_of(x)));
+  return out + absent_text(p, x, missing(context.order.collective_of(x)));
 }
 
 }  // namespace

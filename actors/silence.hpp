@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "actors/meetings.hpp"
+#include "actors/memberships.hpp"
 #include "actors/step_context.hpp"
 
 namespace troupe::actors {
 
 /// Returns the ranks that have not arrived at a collective, or have not done their part of it. Callable from any
 /// thread; may be empty.
-using missing_members = std::function<std::vector<uint32_t>(const meeting_id&)>;
+using missing_members = std::function<std::vector<uint32_t>(const collective_id&)>;
 
 /// Activity of a rank. If its lanes have different activities, the one that is last in this list counts for the rank,
 /// because it has the longest time limit.

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/meetings.hpp"
+#include "actors/memberships.hpp"
 #include "actors/program.hpp"
 #include "actors/verdict.hpp"
 #include "data/batch.hpp"
@@ -70,7 +70,7 @@ struct step_order : run_wish {
     return collectives_before.empty() ? 0 : collectives_before[communicator];
   }
   /// Returns the identity of a collective instruction in this run.
-  [[nodiscard]] meeting_id meeting_of(const plan::instruction& x) const {
+  [[nodiscard]] collective_id collective_of(const plan::instruction& x) const {
     return {x.communicator, before(x.communicator) + x.sequence};
   }
 };

@@ -72,7 +72,7 @@ void agent_links::hear(uint32_t machine, int64_t now_ns) {
   auto came = links_[machine]->receive();
   if (!came) return end(machine, came.error().text, now_ns);
   for (auto& p : *came) {
-    decides_.heard_agent(machine, now_ns);
+    decides_.note_agent(machine, now_ns);
     if (auto ok = hear(machine, p.what, now_ns); !ok) return end(machine, ok.error().text, now_ns);
   }
 }

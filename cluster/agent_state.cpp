@@ -96,10 +96,10 @@ core::result<void> agent_state::look(int64_t now_ns, bool something_came) {
   if (!order_) return {};
   // True if this process was suspended: it could not receive messages, so the supervisor may have sent some.
   const bool was_away = now_ns - looked_ns_ > order_->lost_after_ns / 2;
-  if (something_came || was_away) heard_ns_ = now_ns;
+  if (something_came || was_away) last_contact_ns_ = now_ns;
   looked_ns_ = now_ns;
-  if (now_ns - heard_ns_ > order_->lost_after_ns && !code_)
-    return core::fail(lost(fmt::format("was silent for {:.1f} s", double(now_ns - heard_ns_) / 1e9)));
+  if (now_ns - last_contact_ns_ > order_->lost_after_ns && !code_)
+    return core::fail(lost(fmt::format("was silent for {:.1f} s", double(now_ns - last_contact_ns_) / 1e9)));
   if (now_ns < beat_ns_) return {};
   beat_ns_ = now_ns + cluster::beat_ns(order_->lost_after_ns);
   tell(beat{});

@@ -41,7 +41,7 @@ using agent_action = std::variant<tell_supervisor, tell_process, let_end, tell_p
 /// execute. Used by one thread.
 class agent_state {
  public:
-  explicit agent_state(int64_t now_ns) : heard_ns_(now_ns), looked_ns_(now_ns) {}
+  explicit agent_state(int64_t now_ns) : last_contact_ns_(now_ns), looked_ns_(now_ns) {}
 
   // Functions that handle events. Errors: mismatch, for a message that no supervisor sends.
   core::result<void> hear(message m, int64_t now_ns);
@@ -80,7 +80,7 @@ class agent_state {
   kept_saves saves_;
   std::optional<int> code_, wanted_code_;
   bool is_let_go_ = false;
-  int64_t heard_ns_, looked_ns_, beat_ns_ = 0, over_ns_ = 0;
+  int64_t last_contact_ns_, looked_ns_, beat_ns_ = 0, over_ns_ = 0;
   std::vector<agent_action> actions_;
 };
 

@@ -29,8 +29,8 @@ std::string end_of(int status) {
 
 }  // namespace
 
-children::children(children_setup setup, heard on_heard, ended on_ended)
-    : setup_(std::move(setup)), heard_(std::move(on_heard)), ended_(std::move(on_ended)), all_(setup_.places) {}
+children::children(children_setup setup, received on_received, ended on_ended)
+    : setup_(std::move(setup)), received_(std::move(on_received)), ended_(std::move(on_ended)), all_(setup_.places) {}
 
 children::~children() { kill_all(); }
 
@@ -167,7 +167,7 @@ void children::hear(uint32_t place) {
     if (came->empty()) return;
     for (auto& p : *came) {
       if (std::holds_alternative<leaving>(p.what)) c.leaves = true;
-      heard_(place, std::move(p));
+      received_(place, std::move(p));
     }
   }
 }

@@ -27,12 +27,12 @@ struct children_setup {  ///< how a machine starts its processes of the job
 
 class children {
  public:
-  using heard = std::function<void(uint32_t place, parcel p)>;
+  using received = std::function<void(uint32_t place, parcel p)>;
   using ended = std::function<void(uint32_t place, const std::string& how)>;
 
   /// Creates the owner of no processes yet. The callbacks run on the calling thread: both in `listen`, and `on_ended`
   /// in `send`, too.
-  children(children_setup setup, heard on_heard, ended on_ended);
+  children(children_setup setup, received on_received, ended on_ended);
   /// Kills the processes that are still running.
   ~children();
   children(const children&) = delete;
@@ -74,7 +74,7 @@ class children {
   void reap();
 
   children_setup setup_;
-  heard heard_;
+  received received_;
   ended ended_;
   std::vector<child> all_;
   std::vector<std::pair<uint32_t, pid_t>> dying_;  ///< numbers and system ids of killed processes that have not ended

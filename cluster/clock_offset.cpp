@@ -4,16 +4,16 @@ namespace troupe::cluster {
 
 void clock_offset::hear(const beat& b, int64_t now_ns) {
   if (b.said_ns == 0) return;
-  heard_ns_ = now_ns;
+  received_ns_ = now_ns;
   of_ns_ = b.said_ns;
-  if (b.of_ns == 0 || b.heard_ns == 0) return;
-  // `b` answers the beat that this process sent at b.of_ns and the other process received at b.heard_ns (other clock);
-  // the other process sent `b` at b.said_ns (other clock), and it arrived at now_ns.
-  const int64_t away_ns = now_ns - b.of_ns, held_ns = b.said_ns - b.heard_ns;
+  if (b.of_ns == 0 || b.received_ns == 0) return;
+  // `b` answers the beat that this process sent at b.of_ns and the other process received at b.received_ns (other
+  // clock); the other process sent `b` at b.said_ns (other clock), and it arrived at now_ns.
+  const int64_t away_ns = now_ns - b.of_ns, held_ns = b.said_ns - b.received_ns;
   const int64_t trip_ns = away_ns - held_ns;
   // Negative times mean that a clock was set in between, or that the other process sent wrong values.
   if (away_ns < 0 || held_ns < 0 || trip_ns < 0) return;
-  const int64_t offset_ns = b.heard_ns - b.of_ns - trip_ns / 2;
+  const int64_t offset_ns = b.received_ns - b.of_ns - trip_ns / 2;
   if (trips_.size() == trips_max) trips_.pop_front();
   trips_.push_back({now_ns, {offset_ns, trip_ns / 2 + 1}});
 }

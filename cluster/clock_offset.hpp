@@ -25,7 +25,7 @@ class clock_offset {  ///< estimates the offset of one other process's clock
   static constexpr int64_t drift_ns_per_s = 50'000;
 
   /// Returns the heartbeat message to send at time `now_ns`.
-  [[nodiscard]] beat next(int64_t now_ns) const { return {now_ns, heard_ns_, of_ns_}; }
+  [[nodiscard]] beat next(int64_t now_ns) const { return {now_ns, received_ns_, of_ns_}; }
   void hear(const beat& b, int64_t now_ns);
   /// Returns the offset with the smallest error among the stored round trips; the error grows with a trip's age.
   /// Nothing before the first round trip.
@@ -37,7 +37,7 @@ class clock_offset {  ///< estimates the offset of one other process's clock
     clock_reading said;
   };
   std::deque<trip> trips_;
-  int64_t heard_ns_ = 0, of_ns_ = 0;
+  int64_t received_ns_ = 0, of_ns_ = 0;
 };
 
 }  // namespace troupe::cluster

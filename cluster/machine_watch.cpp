@@ -13,7 +13,7 @@ machine_watch::machine_watch(const supervised_job& job) : job_(job), all_(std::m
 
 std::optional<core::error> machine_watch::join(uint32_t machine, int64_t now_ns) {
   auto& m = all_[machine];
-  m = {.is_there = true, .heard_ns = now_ns, .times_left_out = m.times_left_out, .lacks = std::move(m.lacks)};
+  m = {.is_there = true, .last_contact_ns = now_ns, .times_left_out = m.times_left_out, .lacks = std::move(m.lacks)};
   if (m.times_left_out < times_left_out_max) return std::nullopt;
   return m.lacks.in(fmt::format("it was left out {} times and is not tried again", m.times_left_out));
 }
@@ -31,22 +31,22 @@ void machine_watch::leave_out(uint32_t machine, core::error why) {
 
 bool machine_watch::hear(uint32_t machine, int64_t now_ns) {
   const bool was_silent = is_silent(machine, now_ns);
-  all_[machine].heard_ns = now_ns;
+  all_[machine].last_contact_ns = now_ns;
   return was_silent;
 }
 
 bool machine_watch::is_silent(uint32_t machine, int64_t now_ns) const {
   return machine > 0 && all_[machine].is_there &&
-         now_ns - all_[machine].heard_ns > machine_silence_ns(job_.lost_after_ns);
+         now_ns - all_[machine].last_contact_ns > machine_silence_ns(job_.lost_after_ns);
 }
 
 bool machine_watch::misses_beats(uint32_t machine, int64_t now_ns) const {
-  return machine > 0 && now_ns - all_[machine].heard_ns > unheard_ns(job_.lost_after_ns);
+  return machine > 0 && now_ns - all_[machine].last_contact_ns > beat_silence_ns(job_.lost_after_ns);
 }
 
 std::optional<int64_t> machine_watch::lost_for_ns(uint32_t machine, int64_t now_ns, bool was_away) {
-  if (was_away) all_[machine].heard_ns = now_ns;
-  const int64_t silent_ns = now_ns - all_[machine].heard_ns;
+  if (was_away) all_[machine].last_contact_ns = now_ns;
+  const int64_t silent_ns = now_ns - all_[machine].last_contact_ns;
   return silent_ns > job_.lost_after_ns ? std::optional(silent_ns) : std::nullopt;
 }
 
@@ -61,7 +61,7 @@ std::vector<uint32_t> machine_watch::awaited() const {
 
 bool machine_watch::misses_any(int64_t now_ns) const {
   for (uint32_t m = 1; m < all_.size(); ++m) {
-    const bool is_missing = !all_[m].is_there || now_ns - all_[m].heard_ns > give_up_ns(job_.lost_after_ns);
+    const bool is_missing = !all_[m].is_there || now_ns - all_[m].last_contact_ns > give_up_ns(job_.lost_after_ns);
     if (is_missing && !all_[m].was_let_go && !has_only_spares(m)) return true;
   }
   return false;

@@ -57,7 +57,7 @@ class machine_watch {
  private:
   struct machine {
     bool is_there = false;
-    int64_t heard_ns = 0;  // time of the last message of its agent
+    int64_t last_contact_ns = 0;  // time of the last message of its agent
     bool rests = false;
     bool was_let_go = false;  // true: the machine's agent was told to end, so the job does not wait for the machine
     uint32_t times_left_out = 0;

@@ -8,7 +8,7 @@ namespace troupe::cluster {
 
 // Fields of each message, listed once for encoding and decoding.
 void fields(auto& f, hello& x) { f(x.process_id, x.version, x.configuration); }
-void fields(auto& f, beat& x) { f(x.said_ns, x.heard_ns, x.of_ns); }
+void fields(auto& f, beat& x) { f(x.said_ns, x.received_ns, x.of_ns); }
 void fields(auto& f, offer& x) { f(x.term, x.number); }
 void fields(auto& f, ready& x) { f(x.term, x.digest, x.step); }
 void fields(auto& f, quiet& x) { f(x.term); }

@@ -31,9 +31,9 @@ struct hello {
 /// Heartbeat, sent in both directions: the sender is alive. Its clock readings serve to compare clocks
 /// (clock_offset.hpp). The thread that listens to the link sends it, so a process whose lanes compute still sends it.
 struct beat {
-  int64_t said_ns = 0;   ///< time of sending by the sender's clock; 0: the sender compares no clocks
-  int64_t heard_ns = 0;  ///< time by the sender's clock at which it received the receiver's last beat
-  int64_t of_ns = 0;     ///< `said_ns` of the last beat that the sender has received
+  int64_t said_ns = 0;      ///< time of sending by the sender's clock; 0: the sender compares no clocks
+  int64_t received_ns = 0;  ///< time by the sender's clock at which it received the receiver's last beat
+  int64_t of_ns = 0;        ///< `said_ns` of the last beat that the sender has received
 };
 /// Sent in both directions: memory or an event of this term, with its descriptor; relayed to the other processes of the
 /// term on the sender's machine.

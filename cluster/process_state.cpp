@@ -7,7 +7,7 @@ namespace troupe::cluster {
 process_state::process_state(uint32_t place, int64_t lost_after_ns, int64_t now_ns)
     : place_(place),
       lost_after_ns_(lost_after_ns),
-      heard_ns_(now_ns),
+      last_contact_ns_(now_ns),
       looked_ns_(now_ns),
       beat_due_ns_(now_ns),
       back_ns_(now_ns) {}
@@ -74,15 +74,15 @@ consequence process_state::lose_supervisor(const std::string& how) {
 }
 
 void process_state::look_at_clock(int64_t now_ns) {
-  if (std::exchange(is_first_beat_, false)) heard_ns_ = now_ns;
-  heard_ns_ = std::max(heard_ns_, answered_ns_);
+  if (std::exchange(is_first_beat_, false)) last_contact_ns_ = now_ns;
+  last_contact_ns_ = std::max(last_contact_ns_, answered_ns_);
   if (back_ns_ && answered_ns_ >= *back_ns_) {
     back_ns_.reset();
-    // Until now heard_ns_ may have been the time at which the first beat arrived, which may have been in transit for
-    // long. From now on only answered beats count.
-    heard_ns_ = answered_ns_;
+    // Until now last_contact_ns_ may have been the time at which the first beat arrived, which may have been in transit
+    // for long. From now on only answered beats count.
+    last_contact_ns_ = answered_ns_;
   }
-  is_unheard_ = now_ns - heard_ns_ > give_up_ns(lost_after_ns_);
+  is_cut_off_ = now_ns - last_contact_ns_ > give_up_ns(lost_after_ns_);
   if (now_ns - looked_ns_ > give_up_ns(lost_after_ns_)) back_ns_ = now_ns;
 }
 
@@ -91,8 +91,8 @@ consequence process_state::look(int64_t now_ns) {
   const bool was_away = now_ns - looked_ns_ > give_up_ns(lost_after_ns_);
   look_at_clock(now_ns);
   looked_ns_ = now_ns;
-  if (!was_away && !is_unheard_) return {};
-  if (was_away) heard_ns_ = now_ns;
+  if (!was_away && !is_cut_off_) return {};
+  if (was_away) last_contact_ns_ = now_ns;
   return end({term_, false, core::error_kind::peer_lost,
               was_away ? "this process did not run for a while" : "the supervisor was silent"});
 }
@@ -113,7 +113,7 @@ std::optional<core::result<term_order>> process_state::next_term() {
   if (ending_ && ending_->is_final) return core::fail(ending_->kind, ending_->text);
   // A begin_term message may have been in transit for so long that its term has ended in the meantime. Therefore the
   // term begins only after the supervisor has answered a beat that this process sent after it began to run.
-  if (terms_.empty() || is_unheard_ || back_ns_) {
+  if (terms_.empty() || is_cut_off_ || back_ns_) {
     if (over_) return core::fail(*over_);
     return std::nullopt;
   }

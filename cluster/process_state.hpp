@@ -85,10 +85,10 @@ class process_state {
 
   uint32_t place_;
   int64_t lost_after_ns_;
-  int64_t heard_ns_, looked_ns_, beat_due_ns_;
+  int64_t last_contact_ns_, looked_ns_, beat_due_ns_;
   int64_t answered_ns_ = INT64_MIN;  ///< time at which the last answered beat was sent
   uint64_t term_ = 0, started_ = 0;
-  bool is_unheard_ = false;  ///< true: the supervisor sent nothing for so long that it may plan without this process
+  bool is_cut_off_ = false;  ///< true: the supervisor sent nothing for so long that it may plan without this process
   /// Time at which the process began to run, at first or again after a pause, until a beat sent since then is answered.
   std::optional<int64_t> back_ns_;
   bool leads_ = false, join_wanted_ = false, is_first_beat_ = false;

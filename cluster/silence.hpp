@@ -11,7 +11,7 @@ constexpr int64_t beat_ns(int64_t lost_after_ns) { return lost_after_ns / 20; }
 
 /// Returns for how many nanoseconds a machine may send no message before the supervisor stops sending heartbeats to its
 /// processes: they give their ranks up before the machine is lost, even if they can still receive.
-constexpr int64_t unheard_ns(int64_t lost_after_ns) { return 2 * beat_ns(lost_after_ns); }
+constexpr int64_t beat_silence_ns(int64_t lost_after_ns) { return 2 * beat_ns(lost_after_ns); }
 
 /// Returns for how many nanoseconds a machine may send no message before the state of its processes counts as unknown.
 constexpr int64_t machine_silence_ns(int64_t lost_after_ns) { return lost_after_ns * 2 / 5; }

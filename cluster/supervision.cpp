@@ -282,12 +282,12 @@ void supervision::tick(int64_t now_ns) {
   for (uint32_t p = 0; p < members_.size(); ++p) {
     member& m = members_[p];
     if (m.is == standing::idle || m.is == standing::working) {
-      if (was_away) m.heard_ns = now_ns;
+      if (was_away) m.last_contact_ns = now_ns;
       if (machines_.is_silent(job_.machine_of(p), now_ns))
         continue;  // the agent of the process's machine is silent, too: look_at_machines() decides about the machine
-      if (now_ns - m.heard_ns > job_.lost_after_ns)
+      if (now_ns - m.last_contact_ns > job_.lost_after_ns)
         lose(p,
-             fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.heard_ns) / 1e9,
+             fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.last_contact_ns) / 1e9,
                          job_.condition ? job_.condition(p) : std::string()),
              now_ns);
       else if (beats && !machines_.misses_beats(job_.machine_of(p), now_ns))

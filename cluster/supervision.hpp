@@ -84,7 +84,7 @@ class supervision {
   /// Handles the arrival of the agent of another machine, which runs no process yet.
   void joined(uint32_t machine, int64_t now_ns);
   /// Called for every message from the agent of `machine`.
-  void heard_agent(uint32_t machine, int64_t now_ns);
+  void note_agent(uint32_t machine, int64_t now_ns);
   /// Handles the loss of the agent of `machine`: all its processes are lost. `how` completes a sentence: "was lost:
   /// ...".
   void parted(uint32_t machine, const std::string& how, int64_t now_ns);
@@ -125,7 +125,7 @@ class supervision {
  private:
   struct member {
     standing is = standing::absent;
-    int64_t heard_ns = 0;
+    int64_t last_contact_ns = 0;
     uint32_t losses = 0;
     /// Time at which the process is to be started again; nullopt: it is not waiting for a start
     std::optional<int64_t> start_ns;
@@ -147,11 +147,11 @@ class supervision {
     std::vector<seat> seats;
     phase is = phase::none;
   };
-  void heard(uint32_t place, const hello& m);
-  void heard(uint32_t place, const ready& m);
-  void heard(uint32_t place, const leaving& m, int64_t now_ns);
-  void heard(uint32_t place, const failed& m, int64_t now_ns);
-  void heard(const replace_wanted& m);
+  void received(uint32_t place, const hello& m);
+  void received(uint32_t place, const ready& m);
+  void received(uint32_t place, const leaving& m, int64_t now_ns);
+  void received(uint32_t place, const failed& m, int64_t now_ns);
+  void received(const replace_wanted& m);
   void lose(uint32_t place, const std::string& how, int64_t now_ns);
   /// Ends the term because of a loss; ends the run if it has had too many losses.
   void end_by_loss(const core::error& why);

@@ -43,13 +43,13 @@ void supervision::relay_to_others(uint32_t from, const parcel& p) {
 void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   member& m = members_[place];
   if (m.is == standing::absent) return;  // the process was lost before this message arrived
-  m.heard_ns = now_ns;
+  m.last_contact_ns = now_ns;
   if (const auto* x = std::get_if<beat>(&p.what)) return m.clock.hear(*x, now_ns);
   if (over_ && !std::holds_alternative<leaving>(p.what)) return;
   const auto is_of_term = [&](uint64_t term) { return term == term_.number && has_seat(place); };
-  if (const auto* x = std::get_if<hello>(&p.what)) return heard(place, *x);
-  if (const auto* x = std::get_if<ready>(&p.what)) return heard(place, *x);
-  if (const auto* x = std::get_if<leaving>(&p.what)) return heard(place, *x, now_ns);
+  if (const auto* x = std::get_if<hello>(&p.what)) return received(place, *x);
+  if (const auto* x = std::get_if<ready>(&p.what)) return received(place, *x);
+  if (const auto* x = std::get_if<leaving>(&p.what)) return received(place, *x, now_ns);
   if (const auto* x = std::get_if<offer>(&p.what)) {
     if (is_of_term(x->term)) relay_to_others(place, p);
   } else if (const auto* x = std::get_if<address>(&p.what)) {
@@ -67,9 +67,9 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   } else if (const auto* x = std::get_if<kept_file>(&p.what)) {
     kept_.add(x->path, x->bytes, std::move(p.with), job_.machine_of(place));
   } else if (const auto* x = std::get_if<replace_wanted>(&p.what)) {
-    heard(*x);
+    received(*x);
   } else if (const auto* x = std::get_if<failed>(&p.what)) {
-    heard(place, *x, now_ns);
+    received(place, *x, now_ns);
   } else if (const auto* x = std::get_if<quiet>(&p.what)) {
     if (x->term != term_.number || m.is != standing::working) return;
     m.is = standing::idle;
@@ -85,7 +85,7 @@ void supervision::hear(uint32_t place, parcel p, int64_t now_ns) {
   }
 }
 
-void supervision::heard(uint32_t place, const hello& x) {
+void supervision::received(uint32_t place, const hello& x) {
   member& m = members_[place];
   m.process_id = x.process_id;
   if (version_.empty()) {
@@ -111,7 +111,7 @@ void supervision::heard(uint32_t place, const hello& x) {
 // Handles a process's report that its ranks have failed. Ranks of one collective fail together: if one rank fails,
 // other processes may report the consequence before its own process reports the cause. The run ends with the first
 // cause that is reported; if the cause is a loss, the run continues.
-void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
+void supervision::received(uint32_t place, const failed& x, int64_t now_ns) {
   if (final_) return;
   const bool is_before = x.term == 0;  // true: the process has taken part in no term, so it failed by itself
   const core::error why{x.kind, x.text};
@@ -135,7 +135,7 @@ void supervision::heard(uint32_t place, const failed& x, int64_t now_ns) {
 }
 
 // Handles a failure whose cause no process has reported. A connection between machines may end while both machines are
-// alive, and a process that has heard nothing for long leaves its term by itself: each case counts as a loss.
+// alive, and a process that has received nothing for long leaves its term by itself: each case counts as a loss.
 void supervision::end_followed() {
   core::error why = *followed_;
   if (why.kind != error_kind::peer_lost) return end(true, why);
@@ -158,7 +158,7 @@ std::string supervision::lost_links() const {
   return out;
 }
 
-void supervision::heard(uint32_t place, const ready& x) {
+void supervision::received(uint32_t place, const ready& x) {
   if (x.term != term_.number || term_.is != phase::beginning) return;
   member& m = members_[place];
   m.is_ready = true;
@@ -177,7 +177,7 @@ void supervision::heard(uint32_t place, const ready& x) {
 
 // Handles the planned end of a process. The job ends when the leading process leaves, or any process with an error
 // code. Once the run is to end, other processes may leave before the leading one, which reports why the run ends.
-void supervision::heard(uint32_t place, const leaving& x, int64_t now_ns) {
+void supervision::received(uint32_t place, const leaving& x, int64_t now_ns) {
   const bool ends_job = place == leader() || x.code != 0;
   if (!over_ && !final_ && !ends_job) return lose(place, "left before the run was over", now_ns);
   members_[place].is = standing::left;
@@ -188,7 +188,7 @@ void supervision::heard(uint32_t place, const leaving& x, int64_t now_ns) {
 
 // Marks the machine as replaced. It loses its ranks with the next term, which begins at the next boundary between
 // steps, when the states are saved in memory, or earlier if the term ends before.
-void supervision::heard(const replace_wanted& x) {
+void supervision::received(const replace_wanted& x) {
   const auto at = std::ranges::find(job_.hosts, x.host);
   if (at == job_.hosts.end()) return;
   machines_.let_rest(static_cast<uint32_t>(at - job_.hosts.begin()));
@@ -209,7 +209,7 @@ void supervision::joined(uint32_t machine, int64_t now_ns) {
   const bool had_term = term_.number > 0;
   for (uint32_t p = 0; p < members_.size(); ++p) {
     if (job_.machine_of(p) != machine) continue;
-    members_[p].heard_ns = now_ns;
+    members_[p].last_contact_ns = now_ns;
     if (!had_term || p >= job_.processes || (job_.starts_again && job_.recovers)) start(p);
   }
 }
@@ -236,10 +236,10 @@ void supervision::let_go(uint32_t machine, const std::string& how, int64_t now_n
 
 // Records a message from the agent of `machine`. If the machine was silent before, messages of its processes could not
 // arrive, so the time without a message from each of them is counted from now on.
-void supervision::heard_agent(uint32_t machine, int64_t now_ns) {
+void supervision::note_agent(uint32_t machine, int64_t now_ns) {
   const bool was_silent = machines_.hear(machine, now_ns);
   for (uint32_t p = 0; was_silent && p < members_.size(); ++p)
-    if (job_.machine_of(p) == machine) members_[p].heard_ns = now_ns;
+    if (job_.machine_of(p) == machine) members_[p].last_contact_ns = now_ns;
 }
 
 // Tells users about machines that were to be replaced and keep their ranks: a spare may be gone by the boundary, or

@@ -29,9 +29,9 @@ inline error_kind kind_of_path_error(int number) {
   return std::ranges::find(at_fault, number) != at_fault.end() ? error_kind::bad_input : kind_of_write_error(number);
 }
 
-/// Returns the error `cannot DEED 'PATH': No such file or directory`, with the kind that kind_of_path_error returns.
-inline error path_error(const std::string& deed, const std::filesystem::path& path, int number) {
-  return {kind_of_path_error(number), "cannot " + deed + " '" + path.string() + "': " + system_message(number)};
+/// Returns the error `cannot ACTION 'PATH': No such file or directory`, with the kind that kind_of_path_error returns.
+inline error path_error(const std::string& action, const std::filesystem::path& path, int number) {
+  return {kind_of_path_error(number), "cannot " + action + " '" + path.string() + "': " + system_message(number)};
 }
 
 }  // namespace troupe::core

@@ -44,7 +44,7 @@ in_process_group::wakes in_process_group::end_with(uint32_t rank, const core::er
   return out;
 }
 
-core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock, meeting& m, uint32_t rank,
+core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock, posted_operation& m, uint32_t rank,
                                               uint32_t first, uint32_t last) {
   const uint64_t sequence = m.shared.id.sequence;
   ++moving_;
@@ -94,11 +94,11 @@ core::result<void> in_process_group::post(uint32_t rank, const request& r) {
     call(others);
     return core::fail(why);
   }
-  meeting& m = **arrived;
+  posted_operation& m = **arrived;
   const uint32_t size = rendezvous_.size();
   if (m.arrived < size) return {};
   if (m.bytes <= last_arrival_does_all_bytes) {
-    m.shares.assign(size, meeting::share::begun);
+    m.shares.assign(size, posted_operation::share::begun);
     TROUPE_TRY(move(lock, m, rank, 0, size));
     return {};
   }
@@ -112,9 +112,9 @@ core::result<progress> in_process_group::advance(uint32_t rank, uint64_t sequenc
   std::unique_lock lock(mutex_);
   TROUPE_ASSIGN(const auto found, rendezvous_.find(rank, sequence));
   if (found == nullptr) return progress::done;
-  meeting& m = *found;
-  if (m.arrived < rendezvous_.size() || m.shares[rank] != meeting::share::waiting) return progress::pending;
-  m.shares[rank] = meeting::share::begun;
+  posted_operation& m = *found;
+  if (m.arrived < rendezvous_.size() || m.shares[rank] != posted_operation::share::waiting) return progress::pending;
+  m.shares[rank] = posted_operation::share::begun;
   return move(lock, m, rank, rank, rank + 1);
 }
 

@@ -64,7 +64,7 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   /// Does the work of members [first, last) on operation `m`, called by member `rank`. Requires that the lock is held
   /// and that the work of these members is marked as begun. Releases the lock for the work, then takes it and records
   /// the work as finished. When the function returns, the lock may be released.
-  core::result<progress> move(std::unique_lock<std::mutex>& lock, meeting& m, uint32_t rank, uint32_t first,
+  core::result<progress> move(std::unique_lock<std::mutex>& lock, posted_operation& m, uint32_t rank, uint32_t first,
                               uint32_t last);
 
   device::device_id device_;

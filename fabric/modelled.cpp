@@ -59,7 +59,7 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
     abort(rank, why);
     return core::fail(why);
   }
-  meeting& m = **arrived;
+  posted_operation& m = **arrived;
   if (m.arrived < rendezvous_.size()) return {};
   const int64_t now = time_.now_ns();
   m.ready_ns = std::max(now, link_free_ns_) + link_.duration_ns(received_bytes(m.shared, rendezvous_.size()));
@@ -71,7 +71,7 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
 core::result<progress> modelled_group::advance(uint32_t rank, uint64_t sequence) {
   TROUPE_ASSIGN(const auto found, rendezvous_.find(rank, sequence));
   if (found == nullptr) return progress::done;
-  meeting& m = *found;
+  posted_operation& m = *found;
   if (m.arrived < rendezvous_.size() || time_.now_ns() < m.ready_ns) return progress::pending;
   if (m.bytes <= modelled_move_bytes_max && std::all_of(m.memory.begin(), m.memory.end(), has_memory)) {
     const std::atomic<bool> never = false;

@@ -24,9 +24,9 @@ core::result<void> rendezvous::check_turn(uint32_t rank, const request& r) const
 
 core::result<void> rendezvous::open(uint32_t rank, const request& r) {
   if (auto ok = check_request(r, size()); !ok) return core::fail(unsound(name_of(rank), r, ok.error()));
-  std::unique_ptr<meeting> m;
+  std::unique_ptr<posted_operation> m;
   if (spare_.empty()) {
-    m = std::make_unique<meeting>();
+    m = std::make_unique<posted_operation>();
   } else {
     m = std::move(spare_.back());
     spare_.pop_back();
@@ -34,7 +34,7 @@ core::result<void> rendezvous::open(uint32_t rank, const request& r) {
   m->shared = r;
   m->first = rank;
   m->memory.assign(size(), {});
-  m->shares.assign(size(), meeting::share::waiting);
+  m->shares.assign(size(), posted_operation::share::waiting);
   m->arrived = m->finished = 0;
   m->bytes = elements_of(r.pieces) * core::size_of(r.input_type);
   m->ready_ns = 0;
@@ -42,7 +42,7 @@ core::result<void> rendezvous::open(uint32_t rank, const request& r) {
   return {};
 }
 
-core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
+core::result<posted_operation*> rendezvous::arrive(uint32_t rank, const request& r) {
   if (failure_) return core::fail(*failure_);
   TROUPE_TRY(check_turn(rank, r));
   // True if `rank` is the first to arrive at this operation. It is then the next one after the window, because all
@@ -50,7 +50,7 @@ core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
   if (r.id.sequence - oldest_ == window_.size()) {
     TROUPE_TRY(open(rank, r));
   }
-  meeting& m = *window_[r.id.sequence - oldest_];
+  posted_operation& m = *window_[r.id.sequence - oldest_];
   if (m.arrived > 0) {
     if (const auto differs = difference(m.shared, r))
       return core::fail(mismatch(name_of(rank), r, name_of(m.first), m.shared, *differs));
@@ -61,21 +61,21 @@ core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
   return &m;
 }
 
-core::result<meeting*> rendezvous::find(uint32_t rank, uint64_t sequence) {
+core::result<posted_operation*> rendezvous::find(uint32_t rank, uint64_t sequence) {
   if (sequence >= next_[rank]) {
     if (failure_) return core::fail(*failure_);
     return core::fail(not_posted(name_of(rank), sequence, next_[rank]));
   }
   if (sequence < oldest_) return nullptr;
-  meeting* m = window_[sequence - oldest_].get();
+  posted_operation* m = window_[sequence - oldest_].get();
   if (m != nullptr && failure_) return core::fail(*failure_);
   return m;
 }
 
 bool rendezvous::finish(uint64_t sequence, uint32_t rank) {
   auto& slot = window_[sequence - oldest_];
-  assert(slot && slot->shares[rank] != meeting::share::finished);
-  slot->shares[rank] = meeting::share::finished;
+  assert(slot && slot->shares[rank] != posted_operation::share::finished);
+  slot->shares[rank] = posted_operation::share::finished;
   if (++slot->finished < size()) return false;
   spare_.push_back(std::move(slot));
   while (!window_.empty() && !window_.front()) {
@@ -93,7 +93,7 @@ std::vector<uint32_t> rendezvous::missing(uint64_t sequence) const {
   if (!out.empty()) return out;
   const auto& m = window_[sequence - oldest_];
   for (uint32_t rank = 0; m && rank < size(); ++rank)
-    if (m->shares[rank] != meeting::share::finished) out.push_back(rank);
+    if (m->shares[rank] != posted_operation::share::finished) out.push_back(rank);
   return out;
 }
 

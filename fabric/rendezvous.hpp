@@ -19,7 +19,7 @@ namespace troupe::fabric {
 
 /// The state of one collective operation, from the arrival of its first member until the last member has done its part
 /// of the work. The object keeps its address during that time.
-struct meeting {
+struct posted_operation {
   enum class share : uint8_t { waiting, begun, finished };
   request shared;                      ///< request of the first member to arrive; its input and output are in `memory`
   uint32_t first = 0;                  ///< rank of the member that arrived first
@@ -41,11 +41,11 @@ class rendezvous {  ///< records which members of a group have posted which oper
   [[nodiscard]] std::string name_of(uint32_t rank) const;
 
   /// Records that `rank` has posted `r`. After an error nothing is recorded; the caller calls `fail` with the error.
-  core::result<meeting*> arrive(uint32_t rank, const request& r);
+  core::result<posted_operation*> arrive(uint32_t rank, const request& r);
 
   /// Returns the unfinished operation `sequence` that `rank` has posted; null when the operation is done. Errors: the
   /// communicator's failure, or a sequence that `rank` has not posted.
-  core::result<meeting*> find(uint32_t rank, uint64_t sequence);
+  core::result<posted_operation*> find(uint32_t rank, uint64_t sequence);
 
   /// Records that `rank` has done its part of operation `sequence`, which is not done yet. Returns true if all members
   /// have now done theirs, so that the operation is done.
@@ -71,10 +71,10 @@ class rendezvous {  ///< records which members of a group have posted which oper
   std::vector<uint64_t> next_;  ///< [member]: sequence number of the operation that the member posts next
   /// [member]: the rank number that error messages print for the member; empty: the member's own number
   std::vector<uint32_t> ranks_;
-  uint64_t oldest_ = 0;                          ///< sequence number of the operation at the front of `window_`
-  std::deque<std::unique_ptr<meeting>> window_;  ///< operations from `oldest_` on; null for one that is done
+  uint64_t oldest_ = 0;  ///< sequence number of the operation at the front of `window_`
+  std::deque<std::unique_ptr<posted_operation>> window_;  ///< operations from `oldest_` on; null for one that is done
   /// Objects of finished operations, for reuse; never more than the largest number of operations in flight.
-  std::vector<std::unique_ptr<meeting>> spare_;
+  std::vector<std::unique_ptr<posted_operation>> spare_;
   std::optional<core::error> failure_;
 };
 

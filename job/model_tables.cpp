@@ -118,7 +118,7 @@ class teacher_choice {
     if (r.enabled && named.size() != model.layers) return {};
     if (out.hidden_states > 0) out.hidden = models::hidden_pairs(model.layers, teacher.layers, named);
     if (out.attention > 0) out.maps = models::map_pairs(model.layers, teacher.layers, named);
-    if (alone) out.blocks = models::block_lessons(model.layers, teacher.layers, named);
+    if (alone) out.blocks = models::block_pairs(model.layers, teacher.layers, named);
     if (c_.pipeline.cuts(c_.parallel.pipeline) && models::units_beside(out, model.layers).empty())
       return refused("compression_training.layer_reduction.teacher_layer",
                      "a pipeline requires ascending layers, so that compared layers are in one stage");

@@ -19,8 +19,8 @@
 #include <string>
 
 #include "fabric/wire/byte_mover.hpp"
+#include "net/connector.hpp"
 #include "net/data_frames.hpp"
-#include "net/door.hpp"
 
 namespace troupe::net {
 

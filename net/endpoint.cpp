@@ -24,22 +24,22 @@ endpoint::endpoint(endpoint_setup setup, std::shared_ptr<links_room> room)
     : setup_(std::move(setup)),
       room_(std::move(room)),
       event_(cluster::own(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))),
-      door_(std::make_unique<door>(room_->loop(), door_options{})) {}
+      connector_(std::make_unique<connector>(room_->loop(), connector_options{})) {}
 
 endpoint::~endpoint() {
   // The listening socket must be closed on the loop's thread. Established links continue to work without it.
   const auto closed = std::make_shared<std::promise<void>>();
   room_->loop().post([this, closed] {
-    door_->close();
+    connector_->close();
     closed->set_value();
   });
   closed->get_future().wait();
 }
 
 core::result<uint16_t> endpoint::listen(const std::string& address, uint16_t port) {
-  return door_->listen(
+  return connector_->listen(
       address, port, setup_.me.options(tls_side::accepts),
-      [this] { return std::make_unique<greeting>(setup_.me, setup_.admit); },
+      [this] { return std::make_unique<link_hello>(setup_.me, setup_.admit); },
       [this](core::result<connection> c, std::unique_ptr<first_words> words) { hear(std::move(c), std::move(words)); });
 }
 
@@ -48,7 +48,7 @@ void endpoint::hear(core::result<connection> c, std::unique_ptr<first_words> wor
     if (setup_.on_refused) setup_.on_refused(c.error().in("a connection was refused"));
     return;
   }
-  const auto& said = static_cast<const greeting&>(*words);
+  const auto& said = static_cast<const link_hello&>(*words);
   const std::lock_guard lock(mutex_);
   if (accepted_.size() >= accepted_max) return c->socket->close();
   accepted_.push_back(std::make_unique<tls_link>(room_, std::move(*c), said.name(), said.introduction()));
@@ -71,11 +71,12 @@ core::result<std::unique_ptr<tls_link>> endpoint::connect(const std::string& hos
                                                                introduction_bytes_max, introduction.size()));
   const auto done = std::make_shared<std::promise<core::result<std::unique_ptr<tls_link>>>>();
   room_->loop().post([=, this, &host, &wanted, &introduction] {
-    door_->connect(
-        host, port, setup_.me.options(tls_side::connects), std::make_unique<greeting>(setup_.me, wanted, introduction),
-        within_ns, [this, done](core::result<connection> c, std::unique_ptr<first_words> words) {
+    connector_->connect(
+        host, port, setup_.me.options(tls_side::connects),
+        std::make_unique<link_hello>(setup_.me, wanted, introduction), within_ns,
+        [this, done](core::result<connection> c, std::unique_ptr<first_words> words) {
           if (!c) return done->set_value(core::fail(c.error()));
-          const auto& said = static_cast<const greeting&>(*words);
+          const auto& said = static_cast<const link_hello&>(*words);
           done->set_value(std::make_unique<tls_link>(room_, std::move(*c), said.name(), said.introduction()));
         });
   });

@@ -1,6 +1,6 @@
 // Opens links to other machines: listens and connects, with one identity. Owns the thread that all its links share, the
-// listening socket with the connections that are still being opened (door.hpp), and the accepted links that accepted()
-// has not returned yet.
+// listening socket with the connections that are still being opened (connector.hpp), and the accepted links that
+// accepted() has not returned yet.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "net/greeting.hpp"
+#include "net/link_hello.hpp"
 #include "net/tls_link.hpp"
 
 namespace troupe::net {
@@ -44,7 +44,7 @@ class endpoint {
   /// an introduction that is too long.
   core::result<std::unique_ptr<tls_link>> connect(const std::string& host, uint16_t port, const std::string& wanted,
                                                   const std::string& introduction,
-                                                  int64_t within_ns = door_options{}.deadline_ns);
+                                                  int64_t within_ns = connector_options{}.deadline_ns);
 
  private:
   endpoint(endpoint_setup setup, std::shared_ptr<links_room> room);
@@ -53,7 +53,7 @@ class endpoint {
   endpoint_setup setup_;
   std::shared_ptr<links_room> room_;
   cluster::shared_descriptor event_;
-  std::unique_ptr<door> door_;
+  std::unique_ptr<connector> connector_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<tls_link>> accepted_;
 };

@@ -1,6 +1,6 @@
 // Authenticates this process to other machines, and other machines to this process, with a key, its certificate and the
 // authority that both ends trust. Owns the checks of the other end's certificate and the sentence for each refusal.
-// The handshake completes even if a certificate is refused, so that both ends receive the sentence (greeting.hpp).
+// The handshake completes even if a certificate is refused, so that both ends receive the sentence (link_hello.hpp).
 #pragma once
 
 #include <filesystem>

@@ -26,8 +26,12 @@ class watched_descriptor final : public watched, public std::enable_shared_from_
   watched_descriptor(asio::io_context& context, int number) : of_(context, number) {}
 
   [[nodiscard]] int number() const override { return number_of(of_); }
-  void when_readable(deed then) override { wait(asio::posix::stream_descriptor::wait_read, read_, std::move(then)); }
-  void when_writable(deed then) override { wait(asio::posix::stream_descriptor::wait_write, write_, std::move(then)); }
+  void when_readable(callback then) override {
+    wait(asio::posix::stream_descriptor::wait_read, read_, std::move(then));
+  }
+  void when_writable(callback then) override {
+    wait(asio::posix::stream_descriptor::wait_write, write_, std::move(then));
+  }
   void close() override {
     closed_ = true;
     read_.then = write_.then = nullptr;
@@ -37,7 +41,7 @@ class watched_descriptor final : public watched, public std::enable_shared_from_
 
  private:
   struct waiting {
-    deed then;
+    callback then;
     bool is_under_way = false;
   };
 
@@ -46,7 +50,7 @@ class watched_descriptor final : public watched, public std::enable_shared_from_
     return const_cast<asio::posix::stream_descriptor&>(of).native_handle();
   }
 
-  void wait(asio::posix::stream_descriptor::wait_type what, waiting& w, deed then) {
+  void wait(asio::posix::stream_descriptor::wait_type what, waiting& w, callback then) {
     if (closed_) return;
     w.then = std::move(then);
     if (std::exchange(w.is_under_way, true)) return;
@@ -66,7 +70,7 @@ class loop_timer final : public timer {
  public:
   explicit loop_timer(asio::io_context& context) : of_(context) {}
   ~loop_timer() override { ++*turn_; }
-  void after(int64_t ns, deed then) override {
+  void after(int64_t ns, callback then) override {
     const uint64_t turn = ++*turn_;
     of_.expires_after(std::chrono::nanoseconds(ns));
     of_.async_wait([now = turn_, turn, then = std::move(then)](const error_code& e) {
@@ -89,7 +93,7 @@ class asio_loop final : public io_loop {
   ~asio_loop() override {
     asio_loop::stop();
     if (thread_.joinable()) thread_.join();  // not joined yet if stop() was called on the loop's thread
-    // A connection whose last bytes are still being sent (farewell.hpp) and its waiting callbacks own each other
+    // A connection whose last bytes are still being sent (graceful_close.hpp) and its waiting callbacks own each other
     // through shared pointers; close() drops the callbacks, so that the connection is freed.
     for (const auto& one : std::exchange(watched_, {}))
       if (const auto left = one.lock()) left->close();
@@ -99,7 +103,7 @@ class asio_loop final : public io_loop {
     thread_ = std::thread([this] { context_.run(); });
   }
 
-  void post(deed what) override { asio::post(context_, std::move(what)); }
+  void post(callback what) override { asio::post(context_, std::move(what)); }
   [[nodiscard]] bool is_own_thread() const override { return std::this_thread::get_id() == thread_.get_id(); }
   void stop() override {
     context_.stop();

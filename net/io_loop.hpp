@@ -14,7 +14,7 @@
 
 namespace troupe::net {
 
-using deed = std::function<void()>;  ///< callback that the thread of an io_loop calls once
+using callback = std::function<void()>;  ///< callback that the thread of an io_loop calls once
 
 /// A descriptor for which the loop waits. Used on the loop's thread only.
 class watched {
@@ -22,8 +22,8 @@ class watched {
   virtual ~watched() = default;
   [[nodiscard]] virtual int number() const = 0;
   /// Calls `then` once when bytes can be read or the other end has closed. Another call before that replaces `then`.
-  virtual void when_readable(deed then) = 0;
-  virtual void when_writable(deed then) = 0;
+  virtual void when_readable(callback then) = 0;
+  virtual void when_writable(callback then) = 0;
   /// Closes the descriptor and drops its callbacks without calling them.
   virtual void close() = 0;
 };
@@ -33,7 +33,7 @@ class timer {
  public:
   virtual ~timer() = default;
   /// Calls `then` once when `ns` nanoseconds have passed; replaces an earlier callback of this timer.
-  virtual void after(int64_t ns, deed then) = 0;
+  virtual void after(int64_t ns, callback then) = 0;
   virtual void cancel() = 0;
 };
 
@@ -46,7 +46,7 @@ class io_loop {
   io_loop& operator=(const io_loop&) = delete;
 
   /// Calls `what` on the loop's thread. Callable from any thread.
-  virtual void post(deed what) = 0;
+  virtual void post(callback what) = 0;
   [[nodiscard]] virtual bool is_own_thread() const = 0;
   /// Stops the loop. The loop calls no callback after `stop` has returned, or, if `stop` was called on the loop's own
   /// thread, after the current callback has returned. Waiting callbacks are destroyed with the loop.

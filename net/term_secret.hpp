@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "net/door.hpp"
+#include "net/connector.hpp"
 
 namespace troupe::net {
 

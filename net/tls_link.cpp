@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "net/address.hpp"
-#include "net/farewell.hpp"
+#include "net/graceful_close.hpp"
 
 namespace troupe::net {
 namespace {
@@ -22,7 +22,7 @@ using cluster::frame_bytes_max;
 using cluster::waiting_bytes_max;
 
 /// Longest time for which queued bytes are still sent after their link was destroyed, in nanoseconds.
-constexpr int64_t farewell_ns = 2'000'000'000;
+constexpr int64_t close_ns = 2'000'000'000;
 /// A link stops reading from its connection while it holds this number of received bytes that take() has not returned.
 constexpr size_t untaken_bytes_max = size_t{64} << 20;
 /// Number of bytes that one link reads before the loop serves its other links.
@@ -32,7 +32,7 @@ constexpr size_t turn_bytes = size_t{1} << 20;
 
 links_room::~links_room() {
   std::unique_lock lock(mutex_);
-  left_.wait_for(lock, std::chrono::nanoseconds(farewell_ns), [&] { return links_ == 0; });
+  left_.wait_for(lock, std::chrono::nanoseconds(close_ns), [&] { return links_ == 0; });
   lock.unlock();
   loop_->stop();
 }
@@ -121,9 +121,9 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     if (!*more && !is_full_ && !is_finishing_)
       with_.socket->when_readable([self = shared_from_this()] { self->turn(); });
     if (with_.tls->has_unsent()) with_.socket->when_writable([self = shared_from_this()] { self->turn(); });
-    if (is_finishing_ && farewell_ == nullptr) {
-      farewell_ = room_.loop().make_timer();
-      farewell_->after(farewell_ns, [self = shared_from_this()] { self->close(); });
+    if (is_finishing_ && close_timer_ == nullptr) {
+      close_timer_ = room_.loop().make_timer();
+      close_timer_->after(close_ns, [self = shared_from_this()] { self->close(); });
     }
   }
 
@@ -186,9 +186,9 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
     close();
   }
   void leave() {
-    say_farewell(room_.loop(), {std::exchange(with_.socket, nullptr), std::move(with_.tls), {}}, farewell_ns,
-                 [self = shared_from_this()] { self->room_.leave(); });
-    farewell_.reset();
+    close_gracefully(room_.loop(), {std::exchange(with_.socket, nullptr), std::move(with_.tls), {}}, close_ns,
+                     [self = shared_from_this()] { self->room_.leave(); });
+    close_timer_.reset();
   }
   void close() {
     const auto socket = std::exchange(with_.socket, nullptr);
@@ -217,7 +217,7 @@ class tls_link::traffic : public std::enable_shared_from_this<traffic> {
   links_room& room_;
   connection with_;
   cluster::shared_descriptor event_;
-  std::unique_ptr<timer> farewell_;
+  std::unique_ptr<timer> close_timer_;
   std::string current_;  ///< frame that is being written into the stream
   size_t sent_ = 0;
   bool is_full_ = false, is_finishing_ = false;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cluster/link.hpp"
-#include "net/door.hpp"
+#include "net/connector.hpp"
 
 namespace troupe::net {
 

@@ -12,7 +12,7 @@ constexpr size_t job_bytes_max = 128;
 /// Options of data connections. buffer_bytes: room for eight TLS records, which one system call sends while they are in
 /// the CPU's cache. queue_bytes limits the unsent bytes in the system's buffer, because a note waits until the bytes
 /// before it are sent.
-constexpr door_options of_data{.buffer_bytes = size_t{128} << 10, .queue_bytes = 512 << 10};
+constexpr connector_options of_data{.buffer_bytes = size_t{128} << 10, .queue_bytes = 512 << 10};
 
 core::error refused(core::error why) {
   if (why.kind == core::error_kind::mismatch)
@@ -25,11 +25,11 @@ core::error refused(core::error why) {
 tls_mover::tls_mover(mover_setup setup, std::unique_ptr<io_loop> loop)
     : key_(std::make_shared<const term_key>(std::move(setup.key))),
       loop_(std::move(loop)),
-      door_(std::make_unique<door>(*loop_, of_data)) {
-  heard_.note = [this](uint32_t from, std::string_view text) {
+      connector_(std::make_unique<connector>(*loop_, of_data)) {
+  edge_listeners_.note = [this](uint32_t from, std::string_view text) {
     if (listeners_.note) listeners_.note(from, text);
   };
-  heard_.lost = [this](uint32_t place, const core::error& why) {
+  edge_listeners_.lost = [this](uint32_t place, const core::error& why) {
     fail(place, why);
     if (listeners_.lost) listeners_.lost(place, why);
   };
@@ -44,10 +44,10 @@ core::result<std::unique_ptr<tls_mover>> tls_mover::open(mover_setup setup) {
   std::unique_ptr<tls_mover> out(new tls_mover(std::move(setup), std::move(loop)));
   TROUPE_ASSIGN(auto options, secret_options(out->key_));
   auto* const self = out.get();
-  TROUPE_ASSIGN(const auto port, out->door_->listen(
+  TROUPE_ASSIGN(const auto port, out->connector_->listen(
                                      at, 0, std::move(options), [] { return std::make_unique<secret_check>(); },
                                      [self](core::result<connection> c, std::unique_ptr<first_words>) {
-                                       // the connection was refused, and door.hpp has closed it already
+                                       // the connection was refused, and connector.hpp has closed it already
                                        if (!c) return;
                                        if (const auto place = place_of(*c->tls))
                                          return self->join(*place, std::move(*c));
@@ -64,7 +64,7 @@ void tls_mover::join(uint32_t place, connection c) {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_ || edges_.contains(place)) return c.socket->close();
-    edge = std::make_shared<data_edge>(*loop_, place, std::move(c), heard_);
+    edge = std::make_shared<data_edge>(*loop_, place, std::move(c), edge_listeners_);
     edges_.emplace(place, edge);
   }
   joined_.notify_all();
@@ -85,11 +85,11 @@ core::result<void> tls_mover::connect(const std::map<uint32_t, mover_peer>& peer
     if (place > key_->place) continue;
     TROUPE_ASSIGN(auto options, secret_options_to(key_, place));
     loop_->post([this, place = place, peer = peer, within_ns, options = std::move(options)] {
-      door_->connect(peer.host, peer.port, options, std::make_unique<secret_check>(), within_ns,
-                     [this, place](core::result<connection> c, std::unique_ptr<first_words>) {
-                       if (c) return join(place, std::move(*c));
-                       fail(place, refused(c.error()).in(fmt::format("place {}", place)));
-                     });
+      connector_->connect(peer.host, peer.port, options, std::make_unique<secret_check>(), within_ns,
+                          [this, place](core::result<connection> c, std::unique_ptr<first_words>) {
+                            if (c) return join(place, std::move(*c));
+                            fail(place, refused(c.error()).in(fmt::format("place {}", place)));
+                          });
     });
   }
   std::unique_lock lock(mutex_);

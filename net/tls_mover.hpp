@@ -69,8 +69,9 @@ class tls_mover final : public fabric::byte_mover {
   void fail(uint32_t place, core::error why);
 
   std::shared_ptr<const term_key> key_;
-  /// listeners_: callbacks that the mover's user has set. heard_: callbacks for the connections, which call listeners_.
-  data_edge::listeners listeners_, heard_;
+  /// listeners_: callbacks that the mover's user has set. edge_listeners_: callbacks for the connections, which call
+  /// listeners_.
+  data_edge::listeners listeners_, edge_listeners_;
   uint16_t port_ = 0;
 
   mutable std::mutex mutex_;
@@ -82,7 +83,7 @@ class tls_mover final : public fabric::byte_mover {
   std::mutex stopping_;
 
   std::unique_ptr<io_loop> loop_;
-  std::unique_ptr<door> door_;
+  std::unique_ptr<connector> connector_;
 };
 
 }  // namespace troupe::net

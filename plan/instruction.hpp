@@ -40,8 +40,9 @@ enum class kind : uint8_t {
   recompute,
   /// compute lane: runs the backward of segment `segment` of unit `subject`; with use::input only its input part
   backward,
-  weigh,   ///< compute lane: runs the weight part of a split backward, which writes the gradients of the parameters
-  reduce,  ///< fabric lane: reduces gradient bucket `subject` over the ranks
+  backward_weight,  ///< compute lane: runs the weight part of a split backward, which writes the gradients of the
+                    ///< parameters
+  reduce,           ///< fabric lane: reduces gradient bucket `subject` over the ranks
   /// fabric lane: sends reduced gradients of a tied parameter between two ranks, in both directions; `subject` is the
   /// tie_exchange
   tie,

@@ -11,13 +11,14 @@ namespace troupe::telemetry {
 namespace {
 
 // One collective of a step: when its last member posted it, when it ended, and the instructions that execute it.
-struct meeting {
+struct posted_collective {
   int64_t posted_ns = 0, end_ns = 0;
   std::vector<std::pair<uint32_t, uint32_t>> members;  // index of the rank, id of the instruction
 };
 
-std::vector<meeting> meetings_of(std::span<const rank_spans> ranks) {
-  std::map<std::pair<uint32_t, uint32_t>, meeting> found;  // key: communicator, sequence number of the collective
+std::vector<posted_collective> collectives_of(std::span<const rank_spans> ranks) {
+  std::map<std::pair<uint32_t, uint32_t>, posted_collective>
+      found;  // key: communicator, sequence number of the collective
   for (uint32_t r = 0; r < ranks.size(); ++r)
     for (const uint32_t id : ranks[r].plan->lanes[static_cast<size_t>(plan::lane::fabric)]) {
       const auto& x = ranks[r].plan->instructions[id];
@@ -26,9 +27,9 @@ std::vector<meeting> meetings_of(std::span<const rank_spans> ranks) {
       m.end_ns = std::max(m.end_ns, ranks[r].spans[id].end_ns);
       m.members.emplace_back(r, id);
     }
-  std::vector<meeting> out;
+  std::vector<posted_collective> out;
   for (auto& [where, m] : found) out.push_back(std::move(m));
-  std::ranges::stable_sort(out, {}, &meeting::end_ns);
+  std::ranges::stable_sort(out, {}, &posted_collective::end_ns);
   return out;
 }
 
@@ -50,7 +51,7 @@ std::vector<std::vector<double>> own_seconds(std::span<const rank_spans> ranks) 
     }
   }
   std::vector<int64_t> free_ns(ranks.size(), 0);
-  for (const auto& m : meetings_of(ranks)) {
+  for (const auto& m : collectives_of(ranks)) {
     int64_t moving_ns = m.posted_ns;
     for (const auto& [r, id] : m.members) moving_ns = std::max(moving_ns, free_ns[r]);
     for (const auto& [r, id] : m.members) {

@@ -84,8 +84,8 @@ class compute_executor final : public executor, private models::gradient_sink {
         parameters_->bind_for(x);
         TROUPE_TRY(backward(x));
         break;
-      case plan::kind::weigh:
-        weigh(x);
+      case plan::kind::backward_weight:
+        backward_weight(x);
         break;
       default:
         return core::fail(core::error_kind::bug, "not for the compute lane");
@@ -167,8 +167,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       hidden_ =
           out_of(slot(x.slots.window), hidden_);  // copies the input: its window may be reused before the last piece
     }
-    models::map_lesson lesson = map_lesson_of(f, x.subject, x.segment, lessons::counting::loss);
-    if (lesson.map.defined()) batch.learned_map = &lesson;
+    models::map_target taught_map = map_target_of(f, x.subject, x.segment, teacher_tensors::counting::loss);
+    if (taught_map.map.defined()) batch.learned_map = &taught_map;
     at::Tensor map;
     if (gives_map(x)) batch.map = &map;
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
@@ -240,7 +240,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     return teaching_ && x.segment == 0 && x.subject < first_of_model() &&
            std::ranges::any_of(teaching_->maps, [&](const auto& pair) { return pair.of_teacher == x.subject; });
   }
-  [[nodiscard]] models::map_lesson map_lesson_of(flight& f, uint32_t unit, uint32_t segment, lessons::counting what) {
+  [[nodiscard]] models::map_target map_target_of(flight& f, uint32_t unit, uint32_t segment,
+                                                 teacher_tensors::counting what) {
     if (!teaching_ || segment > 0) return {};
     return f.learned.map_of(*teaching_, unit, context_->order.loss_scale, what);
   }
@@ -345,8 +346,8 @@ class compute_executor final : public executor, private models::gradient_sink {
         again_ = again_.with_last(std::move(exchanged));
       batch.keeps_light = plan::keeps_light(p().table(), p().options(), x.subject, s);
       batch.wants_output = !batch.keeps_light;
-      models::map_lesson lesson = map_lesson_of(f, x.subject, s, lessons::counting::no_loss);
-      batch.learned_map = lesson.map.defined() ? &lesson : nullptr;
+      models::map_target taught_map = map_target_of(f, x.subject, s, teacher_tensors::counting::no_loss);
+      batch.learned_map = taught_map.map.defined() ? &taught_map : nullptr;
       f.runs[x.subject][s] = model_->forward(x.subject, s, batch, again_, parameters_->tensors());
       if (batch.learned_map != nullptr) f.learned.leave_map(x.subject);
       again_ = f.runs[x.subject][s]->outputs();
@@ -372,8 +373,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto how = x.use == plan::use::input ? exchanged_slot::copied : exchanged_slot::read;
     TROUPE_TRY(take_input(x, gradient_, how));
     if (ends_unit(p(), x))
-      if (at::Tensor of_lesson = flights_[x.micro].learned.take_gradient(x.subject); of_lesson.defined())
-        gradient_ = learns_by_block() ? of_lesson : of_lesson.add_(gradient_.first());
+      if (at::Tensor taught_gradient = flights_[x.micro].learned.take_gradient(x.subject); taught_gradient.defined())
+        gradient_ = learns_by_block() ? taught_gradient : taught_gradient.add_(gradient_.first());
     if (x.use == plan::use::input) {
       gradient_ = run->backward_input(gradient_);
     } else {
@@ -393,7 +394,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   // Executes the backward of a unit that the step does not compute, the first unit or the head if blocks are distilled
   // alone: passes on an empty gradient, and at the head writes the distillation losses to the vote.
   core::result<void> go_back_past(const plan::instruction& x) {
-    lessons& learned = flights_[x.micro].learned;
+    teacher_tensors& learned = flights_[x.micro].learned;
     gradient_ = {};
     if (gives_loss(p(), x)) {
       learned.leave_last();
@@ -402,7 +403,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     return put_output(x, gradient_);
   }
 
-  void weigh(const plan::instruction& x) {
+  void backward_weight(const plan::instruction& x) {
     if (is_left_out(x.subject)) return;
     const auto run = std::exchange(flights_[x.micro].runs[x.subject][x.segment], {});
     run->backward_weight(*this);

@@ -38,7 +38,7 @@ device_lane::~device_lane() {
 
 void device_lane::begin(std::shared_ptr<step_context> context) {
   context_ = std::move(context);
-  heard_.fill(0);
+  awaited_.fill(0);
   done_.clear();
   if (use_ != device_use::none) {
     stream_ = device::stream::current(device_);
@@ -53,10 +53,10 @@ void device_lane::begin(std::shared_ptr<step_context> context) {
 // each, in order, so the end of one instruction's work implies the end of all earlier work of its lane.
 bool device_lane::wait(const plan::instruction& x, const plan::instruction& on) {
   if (!leaves_work(on.lane) || (on.lane == x.lane && use_ == device_use::asks)) return false;
-  auto& heard = heard_[static_cast<size_t>(on.lane)];
+  auto& awaited = awaited_[static_cast<size_t>(on.lane)];
   const uint32_t position = context_->program->position[on.id];
-  if (position < heard) return false;
-  heard = position + 1;
+  if (position < awaited) return false;
+  awaited = position + 1;
   const bool on_host = use_ != device_use::asks;
   if (const auto leaves_out = wait_watcher.load(); leaves_out != nullptr && leaves_out({x, on, on_host})) return false;
   on_host ? context_->work[on.id].finish() : stream_->wait(context_->work[on.id]);

@@ -79,7 +79,7 @@ class device_lane final : public executor {
   std::shared_ptr<step_context> context_;
   // [lane]: number of instructions, from the first in that lane's order on, for whose work this lane has waited in the
   // current run.
-  std::array<uint32_t, plan::num_lanes> heard_{};
+  std::array<uint32_t, plan::num_lanes> awaited_{};
   // Events that record the end of each instruction of a run; reused in the next run.
   std::vector<device::event> events_;
   std::vector<uint32_t> done_;  // ids of this run's instructions whose end `events_` records, in the same order

@@ -17,7 +17,7 @@ fabric::request describe_collective(step_context& context, const plan::instructi
   const auto& p = context.plan();
   const bool acts = context.acts(x.guard);
   auto r = acts ? job::collective_form(p, x) : fabric::request();
-  r.id = {context.order.step, x.communicator, context.order.meeting_of(x).sequence,
+  r.id = {context.order.step, x.communicator, context.order.collective_of(x).sequence,
           context.program->names[x.communicator][x.sequence]};
   if (!acts) return r;
   r.pieces = pieces;
@@ -25,7 +25,7 @@ fabric::request describe_collective(step_context& context, const plan::instructi
   return r;
 }
 
-std::optional<uint32_t> pending_collective(const step_context& context, const meeting_id& m) {
+std::optional<uint32_t> pending_collective(const step_context& context, const collective_id& m) {
   const uint64_t before = context.order.before(m.communicator);
   const auto& of = context.program->collectives[m.communicator];
   if (m.sequence < before || m.sequence - before >= of.size()) return std::nullopt;
@@ -87,7 +87,7 @@ core::result<progress> meet(fabric::communicator& communicator, const fabric::re
 }
 
 core::result<std::optional<uint32_t>> go_on(const memberships& all, const step_context& context, uint64_t number) {
-  const auto m = meeting_id::of(number);
+  const auto m = collective_id::of(number);
   const auto id = pending_collective(context, m);
   if (!id) return std::nullopt;
   TROUPE_ASSIGN(auto ended, all[m.communicator]->advance(m.sequence));
@@ -104,8 +104,8 @@ core::result<progress> fabric_executor::start(const plan::instruction& x) {
   return meet(*communicators_[x.communicator], request_for(x));
 }
 
-core::result<std::optional<uint32_t>> fabric_executor::advance(uint64_t meeting) {
-  return go_on(communicators_, *context_, meeting);
+core::result<std::optional<uint32_t>> fabric_executor::advance(uint64_t number) {
+  return go_on(communicators_, *context_, number);
 }
 
 }  // namespace troupe::actors

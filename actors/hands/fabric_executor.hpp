@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/executor.hpp"
-#include "actors/meetings.hpp"
+#include "actors/memberships.hpp"
 #include "actors/memory/rank_memory.hpp"
 #include "actors/step_context.hpp"
 #include "job/step/collective_form.hpp"
@@ -29,7 +29,7 @@ class fabric_executor final : public executor {
 
   void begin(std::shared_ptr<step_context> context) override;
   core::result<progress> start(const plan::instruction& x) override;
-  core::result<std::optional<uint32_t>> advance(uint64_t meeting) override;
+  core::result<std::optional<uint32_t>> advance(uint64_t number) override;
   void abort(const core::error& why) override { abort_all(communicators_, why); }
 
  private:
@@ -57,13 +57,13 @@ fabric::request describe_collective(step_context& context, const plan::instructi
 /// Returns the id of the pending instruction that executes collective `m`, to which a wake message refers. Returns none
 /// if the instruction has ended or the collective belongs to another run: a wake may arrive late, after the post or an
 /// earlier wake has completed the collective.
-std::optional<uint32_t> pending_collective(const step_context& context, const meeting_id& m);
+std::optional<uint32_t> pending_collective(const step_context& context, const collective_id& m);
 
 /// Implements executor::start for a collective: posts request `r` for this rank; if all other members have posted
 /// theirs, also does this rank's share of the work. Returns `done` if the collective is complete for this rank.
 core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r);
 
-/// Implements executor::advance for the collective whose meeting_id::number() is `number`. Returns the id of its
+/// Implements executor::advance for the collective whose collective_id::number() is `number`. Returns the id of its
 /// instruction if it has now ended.
 core::result<std::optional<uint32_t>> go_on(const memberships& all, const step_context& context, uint64_t number);
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/hands/activation_windows.hpp"
-#include "actors/hands/lessons.hpp"
+#include "actors/hands/teacher_tensors.hpp"
 #include "core/model_table.hpp"
 #include "models/segment/parameter_binding.hpp"
 #include "models/segment/segment.hpp"
@@ -37,7 +37,7 @@ struct flight {
   // Runs of segments, with the values that backward reads, by unit and segment; null if the segment has none stored.
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;
   activation_windows windows;
-  lessons learned;  ///< state of the comparison with a teacher, if there is one
+  teacher_tensors learned;  ///< state of the comparison with a teacher, if there is one
 };
 
 /// Returns a text that names the first tensor, in the order of computation, that has a number which is not finite,

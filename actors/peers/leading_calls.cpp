@@ -31,8 +31,8 @@ void count_network(network_count& to, const std::map<uint32_t, uint64_t>& entere
   ++to.steps;
 }
 
-std::optional<core::error> first_failure(const std::vector<deed_answer>& all) {
-  const auto at = std::ranges::find_if(all, &deed_answer::failed);
+std::optional<core::error> first_failure(const std::vector<call_answer>& all) {
+  const auto at = std::ranges::find_if(all, &call_answer::failed);
   if (at == all.end()) return std::nullopt;
   return core::error{at->kind, at->text};
 }
@@ -159,7 +159,7 @@ states_elsewhere leading_calls::states_of(uint32_t rank) const {
   return out;
 }
 
-core::result<std::vector<deed_answer>> leading_calls::results_of(uint64_t number) {
+core::result<std::vector<call_answer>> leading_calls::results_of(uint64_t number) {
   const auto& seats = links_.members->seats;
   auto answers = links_.link->answers(number, seats.size() - 1);
   if (!answers) {
@@ -170,9 +170,9 @@ core::result<std::vector<deed_answer>> leading_calls::results_of(uint64_t number
     return std::ranges::find(seats, a.place, &cluster::seat::place);
   };
   std::ranges::sort(*answers, {}, seat_of);
-  std::vector<deed_answer> out;
+  std::vector<call_answer> out;
   for (const auto& a : *answers) {
-    TROUPE_ASSIGN(auto one, decode_deed_answer(a.what));
+    TROUPE_ASSIGN(auto one, decode_call_answer(a.what));
     out.push_back(std::move(one));
   }
   return out;

@@ -54,7 +54,7 @@ class leading_calls {
   void name_slow_links(const std::vector<link_traffic>& links);
   /// Returns the results of call number `number` from the other processes, in the order of their ranks. Errors: the
   /// term (time with the same processes) has ended.
-  core::result<std::vector<deed_answer>> results_of(uint64_t number);
+  core::result<std::vector<call_answer>> results_of(uint64_t number);
 
   training_run& run_;
   process_links& links_;

@@ -208,7 +208,7 @@ core::result<void> process_peers::begin_term(const cluster::term_order& order, o
   TROUPE_TRY(disks_.look_at_output(sign));
   auto& modules = run_.modules;
   if (modules.model == nullptr) TROUPE_TRY(share_texts(run_.data, link, *x.members, watch));
-  TROUPE_ASSIGN(const auto opening, agree(order, *config));
+  TROUPE_ASSIGN(const auto opening, share_opening(order, *config));
   // The host program's own modules were moved to the ranks of the previous term (time with the same processes), so
   // new ones are made.
   if (modules.model != nullptr && modules.instances == nullptr) {
@@ -240,7 +240,8 @@ core::result<void> process_peers::begin_term(const cluster::term_order& order, o
   return {};
 }
 
-core::result<opening_call> process_peers::agree(const cluster::term_order& order, const config::job_config& config) {
+core::result<opening_call> process_peers::share_opening(const cluster::term_order& order,
+                                                        const config::job_config& config) {
   auto& link = *links_.link;
   if (leads()) {
     TROUPE_ASSIGN(auto opening, decide(order, config));

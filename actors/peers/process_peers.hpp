@@ -88,7 +88,7 @@ class process_peers final : public peers {
   core::result<void> begin_term(const cluster::term_order& order, opening_watch& watch);
   /// Returns how the term begins (costs, checkpoint, passes): the leading process decides this and sends it to the
   /// others.
-  core::result<opening_call> agree(const cluster::term_order& order, const config::job_config& config);
+  core::result<opening_call> share_opening(const cluster::term_order& order, const config::job_config& config);
   core::result<opening_call> decide(const cluster::term_order& order, const config::job_config& config);
   core::result<job::blueprint> planned(std::shared_ptr<const config::job_config> config, const opening_call& opening,
                                        opening_watch& watch) const;

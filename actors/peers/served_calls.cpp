@@ -16,7 +16,7 @@ namespace troupe::actors {
 namespace {
 
 /// Returns the answer to a call that succeeds without values or fails with an error.
-deed_answer answer_of(const core::result<void>& did) {
+call_answer answer_of(const core::result<void>& did) {
   if (did) return {};
   return {true, did.error().kind, did.error().text};
 }
@@ -46,7 +46,7 @@ core::result<void> served_calls::obey(const cluster::call& c) {
     return {};
   }
   if (const auto* tag = std::get_if<tag_call>(&call)) {
-    deed_answer out;
+    call_answer out;
     if (run_.host.hooks.tag_of) out.text = run_.host.hooks.tag_of(tag->step);
     links_.link->reply(c.number, encode(out));
     return {};
@@ -135,7 +135,7 @@ core::result<void> served_calls::obey(uint64_t number, const load_call& c) {
   auto& link = *links_.link;
   bool has_looked = false;
   uint64_t told = number;  // number of the call that waits for an answer; 0: none
-  const auto hear_decision = [&](const deed_answer& mine) -> core::result<bool> {
+  const auto hear_decision = [&](const call_answer& mine) -> core::result<bool> {
     has_looked = true;
     link.reply(std::exchange(told, 0), encode(mine));
     TROUPE_ASSIGN(const auto next, link.next_call());
@@ -153,7 +153,7 @@ core::result<void> served_calls::obey(uint64_t number, const load_call& c) {
                                 return {};
                               },
                               .after_changes = [&]() -> core::result<void> {
-                                link.reply(told, encode(deed_answer()));
+                                link.reply(told, encode(call_answer()));
                                 return {};
                               }};
   opening_watch unwatched({});
@@ -173,7 +173,7 @@ core::result<void> served_calls::obey(uint64_t number, const load_call& c) {
 
 core::result<void> served_calls::obey(uint64_t number, const offload_call& c) {
   const auto did = offload_here(run_, {c.include, c.device, c.nvme_path});
-  deed_answer out;
+  call_answer out;
   if (did) {
     out.moved_bytes = did->moved_bytes;
     out.freed_bytes = did->freed_bytes;

@@ -68,7 +68,7 @@ void fields(auto& f, go_call& x) { f(x.goes_on); }
 void fields(auto& f, offload_call& x) { f(x.include, x.device, x.nvme_path); }
 void fields(auto& f, reload_call& x) { f(x.now); }
 void fields(auto& f, tag_call& x) { f(x.step); }
-void fields(auto& f, deed_answer& x) { f(x.failed, x.kind, x.text, x.moved_bytes, x.freed_bytes); }
+void fields(auto& f, call_answer& x) { f(x.failed, x.kind, x.text, x.moved_bytes, x.freed_bytes); }
 void fields(auto& f, committed_call& x) { f(x.folder, x.manifest, x.latest, x.save_ids, x.aside_ids, x.writers); }
 void fields(auto& f, verdict& x) {
   f(x.loss, x.square_sum, x.grad_norm, x.overflow, x.skipped, x.clipped, x.gradient_scale, x.input_ranges);
@@ -101,10 +101,10 @@ core::result<run_answer> decode_run_answer(std::string_view bytes) {
   return decoded<run_answer>(bytes, "the reports of a run");
 }
 
-std::string encode(const deed_answer& answer) { return core::as_bytes(answer); }
+std::string encode(const call_answer& answer) { return core::as_bytes(answer); }
 
-core::result<deed_answer> decode_deed_answer(std::string_view bytes) {
-  return decoded<deed_answer>(bytes, "what came of a call");
+core::result<call_answer> decode_call_answer(std::string_view bytes) {
+  return decoded<call_answer>(bytes, "the answer to a call");
 }
 
 }  // namespace troupe::actors

@@ -163,7 +163,7 @@ using peer_call = std::variant<opening_call, run_call, read_call, write_call, na
                                load_call, go_call, offload_call, reload_call, tag_call, committed_call, output_call>;
 
 /// Answer to a call between two steps: success with values, or a failure.
-struct deed_answer {
+struct call_answer {
   bool failed = false;
   core::error_kind kind = core::error_kind::bug;
   std::string text;                           ///< reason, if the call failed; else the text that the call requested
@@ -188,7 +188,7 @@ std::string encode(const peer_call& call);
 core::result<peer_call> decode_call(std::string_view bytes);
 std::string encode(const run_answer& answer);
 core::result<run_answer> decode_run_answer(std::string_view bytes);
-std::string encode(const deed_answer& answer);
-core::result<deed_answer> decode_deed_answer(std::string_view bytes);
+std::string encode(const call_answer& answer);
+core::result<call_answer> decode_call_answer(std::string_view bytes);
 
 }  // namespace troupe::actors

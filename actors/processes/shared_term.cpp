@@ -146,7 +146,7 @@ core::result<void> shared_term::make_groups(const plan::job_layout& layout, devi
   const auto boards = boards_of(layout, who_);
   for (uint32_t c = 0; c < layout.communicators.size(); ++c) {
     const auto& x = layout.communicators[c];
-    auto& to = meetings_.emplace_back();
+    auto& to = groups_.emplace_back();
     if (std::ranges::none_of(x.members, [&](uint32_t r) { return who_.is_here(r); })) continue;
     if (!crosses(x, who_)) {
       to.within = fabric::in_process_group::make(static_cast<uint32_t>(x.members.size()), device, x.members);
@@ -178,7 +178,7 @@ core::result<void> shared_term::make_groups(const plan::job_layout& layout, devi
     wire_->on_lost([self = weak_from_this()](const core::error& why) {
       const auto term = self.lock();
       if (term == nullptr) return;
-      for (const auto& m : term->meetings_)
+      for (const auto& m : term->groups_)
         if (m.between) m.between->end(why);
     });
   return {};
@@ -195,7 +195,7 @@ void shared_term::hear_bell() {
   uint64_t count = 0;
   (void)!::read(bell_->number(), &count, sizeof count);
   watch_->resume(bell_->number());
-  for (const auto& m : meetings_) {
+  for (const auto& m : groups_) {
     if (m.across) m.across->look();
     if (m.between) m.between->look();
   }
@@ -208,7 +208,7 @@ shared_segment shared_term::segment_of(uint32_t rank) const {
 }
 
 std::shared_ptr<fabric::communicator> shared_term::join(uint32_t communicator, uint32_t member, fabric::waker wake) {
-  const auto& m = meetings_[communicator];
+  const auto& m = groups_[communicator];
   if (m.within) return m.within->join(member, std::move(wake));
   // The returned pointer also owns this object, so that the member's board stays mapped and events of other processes
   // can be signalled until the member has ended. The pointer has a reference counter of its own: this object owns

@@ -60,7 +60,7 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
  private:
   /// This process's group for one communicator: one pointer is set, depending on where the members are; none if the
   /// communicator has no member here.
-  struct meeting_place {
+  struct local_group {
     std::shared_ptr<fabric::in_process_group> within;
     std::shared_ptr<fabric::shared_group> across;
     std::shared_ptr<fabric::wire_group> between;  ///< set if the communicator's members are on several machines
@@ -82,7 +82,7 @@ class shared_term : public std::enable_shared_from_this<shared_term> {
   // [other process of this machine]: its number in the job, and the event that wakes it
   std::vector<std::pair<uint32_t, cluster::shared_descriptor>> bells_;
   std::shared_ptr<fabric::address_space> space_ = std::make_shared<fabric::address_space>();
-  std::vector<meeting_place> meetings_;  // [communicator]: this process's group for it
+  std::vector<local_group> groups_;  // [communicator]: this process's group for it
   cluster::shared_descriptor bell_, timer_;
   std::shared_ptr<pulse_board> pulses_;
   std::optional<machine_pulses> shown_;

@@ -1,6 +1,6 @@
 #include "actors/run/peers.hpp"
 
-#include "actors/meetings.hpp"
+#include "actors/memberships.hpp"
 #include "actors/run/training_run.hpp"
 #include "core/error.hpp"
 

@@ -70,13 +70,14 @@ struct training_run {
   /// Returns the current instruction of each rank and its reason to wait; session::diagnose describes the order.
   [[nodiscard]] std::vector<rank_diagnosis> diagnose() const;
 
-  /// Calls `deed`, which needs the ranks of all processes, and returns its result. If processes are lost meanwhile,
-  /// recovers to the present step and calls `deed` again with the ranks of the new term (time with the same processes).
-  template <class Deed>
-  auto outlast(Deed deed) -> decltype(deed()) {
+  /// Calls `action`, which needs the ranks of all processes, and returns its result. If processes are lost meanwhile,
+  /// recovers to the present step and calls `action` again with the ranks of the new term (time with the same
+  /// processes).
+  template <class Action>
+  auto outlast(Action action) -> decltype(action()) {
     for (const uint64_t step = progress.steps;;) {
       const int64_t begin_ns = core::now_ns();
-      auto did = deed();
+      auto did = action();
       if (!did) others->note_loss();
       if (did || !others->are_there() || !over.why) return did;
       TROUPE_TRY(others->recover_to(step, did.error(), begin_ns));

@@ -131,8 +131,8 @@ class modelled_fabric_executor final : public executor {
     return met;
   }
 
-  core::result<std::optional<uint32_t>> advance(uint64_t meeting) override {
-    const auto ended = go_on(communicators_, *context_, meeting);
+  core::result<std::optional<uint32_t>> advance(uint64_t number) override {
+    const auto ended = go_on(communicators_, *context_, number);
     if (ended && *ended) end(context_->plan().instructions[**ended]);
     return ended;
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/executor.hpp"
-#include "actors/meetings.hpp"
+#include "actors/memberships.hpp"
 #include "actors/sim/fault.hpp"
 #include "plan/choose/cost.hpp"
 

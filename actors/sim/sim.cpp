@@ -192,7 +192,7 @@ class world {
     const auto& members = communicators()[c].members;
     const auto wake_later = [this, c, &members](int64_t delay_ns, uint32_t member, uint64_t sequence) {
       const auto& lane = fabric_lane(members[member]);
-      const wake what{meeting_id{c, sequence}.number()};
+      const wake what{collective_id{c, sequence}.number()};
       schedule_.post_later(std::chrono::nanoseconds(delay_ns), lane, what);
       // Real communicators sometimes wake a lane once too often, and late, even in the next run.
       if ((sequence + member) % 4 == 0)

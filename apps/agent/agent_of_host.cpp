@@ -181,12 +181,12 @@ class agent_of_host {
   /// the lead. Errors: peer_lost if there is no host to join yet; mismatch for a leader of another job.
   core::result<bool> ask_store() {
     auto now = store_->read();
-    if (!now) return unheard(now.error());
+    if (!now) return store_failed(now.error());
     if (!now->who && !now->over && job_ && can_lead(job_->cluster(), name_)) {
       TROUPE_ASSIGN(auto address, address_to_lead_at(job_->cluster(), name_, own_address_));
       me_ = {name_, address, authority_};
       now = store_->take(me_, net::leader_store::part::continues);
-      if (!now) return unheard(now.error());
+      if (!now) return store_failed(now.error());
       if (now->is_mine) return true;
     }
     if (now->who) return join(*now->who);
@@ -209,7 +209,7 @@ class agent_of_host {
   }
   /// Handles a store that did not answer: joins the last known leader, which may still lead. Without a known leader, or
   /// if this host led last, returns the error.
-  core::result<bool> unheard(const core::error& why) {
+  core::result<bool> store_failed(const core::error& why) {
     if (why.kind != core::error_kind::peer_lost || ((job_ || a_.led) && target_.address.empty()))
       return core::fail(why);
     if (target_.address.empty()) return core::fail(core::error_kind::bad_input, why.text);
@@ -221,9 +221,10 @@ class agent_of_host {
   core::result<std::optional<int>> serve(net::endpoint& room) {
     const auto to = core::read_host_port(target_.address);
     if (!to) return core::fail(core::error_kind::mismatch, "wanted HOST:PORT of the leader, got " + target_.address);
-    const int64_t within_ns = store_ != nullptr ? int64_t{of_.lease_s} * 500'000'000 : net::door_options{}.deadline_ns;
+    const int64_t within_ns =
+        store_ != nullptr ? int64_t{of_.lease_s} * 500'000'000 : net::connector_options{}.deadline_ns;
     auto link = room.connect(to->host, to->port, target_.host, introduction_,
-                             std::min(within_ns, net::door_options{}.deadline_ns));
+                             std::min(within_ns, net::connector_options{}.deadline_ns));
     if (!link) return core::fail(store_ == nullptr ? naming_first_host(link.error(), target_.host) : link.error());
     tell("joined " + target_.address);
     last_.clear();

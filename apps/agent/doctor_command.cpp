@@ -12,7 +12,7 @@
 #include <memory>
 #include <mutex>
 
-#include "apps/agent/agent_door.hpp"
+#include "apps/agent/agent_listener.hpp"
 #include "apps/agent/host_examiner.hpp"
 #include "apps/agent/introduction.hpp"
 #include "apps/agent/listen_for_agents.hpp"
@@ -74,15 +74,15 @@ class examination {
   }
 
   core::result<examined_cluster> run() {
-    // The doctor itself reports differing configurations, so agent_door does not compare them.
-    TROUPE_ASSIGN(auto door,
-                  agent_door::open(job_, {.compares_configurations = false,
-                                          .on_refused = [this](const std::string& host, const std::string& why) {
-                                            const std::lock_guard lock(mutex_);
-                                            refused_[host] = why;
-                                          }}));
-    own_.listen_at(door->address());
-    TROUPE_TRY(wait_for_agents(*door));
+    // The doctor itself reports differing configurations, so agent_listener does not compare them.
+    TROUPE_ASSIGN(auto listener,
+                  agent_listener::open(job_, {.compares_configurations = false,
+                                              .on_refused = [this](const std::string& host, const std::string& why) {
+                                                const std::lock_guard lock(mutex_);
+                                                refused_[host] = why;
+                                              }}));
+    own_.listen_at(listener->address());
+    TROUPE_TRY(wait_for_agents(*listener));
     TROUPE_TRY(look());
     TROUPE_TRY(measure());
     for (auto& l : links_)
@@ -105,20 +105,20 @@ class examination {
     return core::fail(core::error_kind::stopped, "the doctor was ended by a signal");
   }
 
-  core::result<void> wait_for_agents(agent_door& door) {
+  core::result<void> wait_for_agents(agent_listener& listener) {
     const int64_t until_ns = core::now_ns() + int64_t{arguments_.wait_s} * 1'000'000'000;
     std::string awaited;
     for (uint32_t h = 1; h < links_.size(); ++h) awaited += (awaited.empty() ? "" : ", ") + all_.hosts[h].name;
     if (!awaited.empty())
       std::fprintf(stderr, "troupe: waits for agents on %s, for %u s\n", awaited.c_str(), arguments_.wait_s);
     for (;;) {
-      for (auto& [host, link] : door.take()) {
+      for (auto& [host, link] : listener.take()) {
         const auto at = std::ranges::find(all_.hosts, host, &examined_host::name);
         if (at != all_.hosts.end()) links_[static_cast<size_t>(at - all_.hosts.begin())] = std::move(link);
       }
       const bool all_there = std::all_of(links_.begin() + 1, links_.end(), [](const auto& l) { return l != nullptr; });
       if (all_there || core::now_ns() > until_ns) break;
-      TROUPE_TRY(wait({{door.number(), POLLIN, 0}}, until_ns));
+      TROUPE_TRY(wait({{listener.number(), POLLIN, 0}}, until_ns));
     }
     const std::lock_guard lock(mutex_);
     for (uint32_t h = 1; h < links_.size(); ++h)

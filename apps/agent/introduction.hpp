@@ -1,6 +1,6 @@
 // Owns the first message that an agent and the first host of a job send each other: version, job, digest of the
 // configuration file that a host reads itself, id of the agent, and machine number from a launcher. Owns the error
-// messages about differences between two such messages. Leaves refusals to agent_door.hpp.
+// messages about differences between two such messages. Leaves refusals to agent_listener.hpp.
 #pragma once
 
 #include <cstdint>

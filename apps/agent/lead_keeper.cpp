@@ -8,20 +8,20 @@
 
 namespace troupe::apps {
 
-lead_keeper::standing lead_keeper::unheard(const std::string& why) {
+lead_keeper::standing lead_keeper::unanswered(const std::string& why) {
   if (!std::exchange(is_silent_, true))
     say_("warning: cluster.store: " + why + "; training continues, and the request for the lease is repeated");
-  return standing::unheard;
+  return standing::unanswered;
 }
 
 lead_keeper::standing lead_keeper::look() {
   const auto stands = store_.refresh();
-  if (!stands) return unheard(stands.error().text);
+  if (!stands) return unanswered(stands.error().text);
   if (!*stands) {
     const auto taken = store_.take(me_, net::leader_store::part::continues);
-    if (!taken) return unheard(taken.error().text);
+    if (!taken) return unanswered(taken.error().text);
     if (!taken->is_mine && taken->who == me_)
-      return unheard("the store holds this host's own lease, from a request without a reply");
+      return unanswered("the store holds this host's own lease, from a request without a reply");
     if (!taken->is_mine) {
       say_(taken->who
                ? "the lease had run out and " + taken->who->host + " at " + taken->who->address + " leads the job now"

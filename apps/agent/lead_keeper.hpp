@@ -28,14 +28,14 @@ class lead_keeper {
       : store_(store), me_(std::move(me)), say_(std::move(say)) {}
 
   enum class standing : uint8_t {
-    held,      ///< the lease was renewed, or this host took it again while no host led
-    unheard,   ///< the store did not answer, or still holds this host's lease from a request whose reply was lost
-    replaced,  ///< another host leads (a message has named it), or has led the job to its end
+    held,        ///< the lease was renewed, or this host took it again while no host led
+    unanswered,  ///< the store did not answer, or still holds this host's lease from a request whose reply was lost
+    replaced,    ///< another host leads (a message has named it), or has led the job to its end
   };
   standing look();
 
  private:
-  standing unheard(const std::string& why);
+  standing unanswered(const std::string& why);
 
   net::leader_store& store_;
   net::lead me_;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "apps/agent/agent_door.hpp"
+#include "apps/agent/agent_listener.hpp"
 #include "net/term_secret.hpp"
 
 namespace troupe::apps {
@@ -15,9 +15,9 @@ std::string draw_term_secret() {
 }
 
 core::result<agents_of_hosts> listen_for_agents(const config::loaded& job, bool names_hosts, const say_function& say) {
-  TROUPE_ASSIGN(auto door, agent_door::open(job, {.names_hosts = names_hosts, .say = say}));
-  std::string address = door->address();
-  return agents_of_hosts{std::move(door), draw_term_secret, std::move(address)};
+  TROUPE_ASSIGN(auto listener, agent_listener::open(job, {.names_hosts = names_hosts, .say = say}));
+  std::string address = listener->address();
+  return agents_of_hosts{std::move(listener), draw_term_secret, std::move(address)};
 }
 
 }  // namespace troupe::apps

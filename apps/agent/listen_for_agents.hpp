@@ -1,4 +1,4 @@
-// Accepts the agents of the other hosts on the first host of a job, through agent_door.hpp, and draws the secret of
+// Accepts the agents of the other hosts on the first host of a job, through agent_listener.hpp, and draws the secret of
 // each term (the time in which a job's processes stay the same).
 #pragma once
 
@@ -14,7 +14,7 @@ namespace troupe::apps {
 std::string draw_term_secret();
 
 /// Listens for agents that run this program's version and belong to `job`, with the same configuration. `names_hosts`:
-/// see door_rules. Errors: those of agent_door::open.
+/// see admission_rules. Errors: those of agent_listener::open.
 core::result<agents_of_hosts> listen_for_agents(const config::loaded& job, bool names_hosts, const say_function& say);
 
 }  // namespace troupe::apps

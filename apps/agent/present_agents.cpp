@@ -18,7 +18,7 @@ class present_agents::watched_link final : public cluster::polled_link {
   core::result<void> send(cluster::parcel p) override { return link_->send(std::move(p)); }
   core::result<std::vector<cluster::parcel>> receive() override {
     auto came = link_->receive();
-    if (came && !came->empty()) all_->heard(host_);
+    if (came && !came->empty()) all_->note_message(host_);
     return came;
   }
   [[nodiscard]] int number() const override { return link_->number(); }
@@ -36,10 +36,10 @@ bool present_agents::admit(const std::string& host, const std::string& id) {
   const std::scoped_lock lock(mutex_);
   const int64_t now = core::now_ns();
   const auto at = all_.find(host);
-  if (at != all_.end() && at->second.id != id && now - at->second.heard_ns < silence_ns_) return false;
+  if (at != all_.end() && at->second.id != id && now - at->second.last_message_ns < silence_ns_) return false;
   auto& p = all_[host];
   p.id = id;
-  p.heard_ns = now;
+  p.last_message_ns = now;
   return true;
 }
 
@@ -50,9 +50,9 @@ std::unique_ptr<cluster::polled_link> present_agents::watch(const std::string& h
   return std::make_unique<watched_link>(shared_from_this(), host, number, std::move(link));
 }
 
-void present_agents::heard(const std::string& host) {
+void present_agents::note_message(const std::string& host) {
   const std::scoped_lock lock(mutex_);
-  if (const auto at = all_.find(host); at != all_.end()) at->second.heard_ns = core::now_ns();
+  if (const auto at = all_.find(host); at != all_.end()) at->second.last_message_ns = core::now_ns();
 }
 
 // Removes the agent of `host` if `number` is the number of its newest link; does nothing if the agent has connected

@@ -29,11 +29,11 @@ class present_agents : public std::enable_shared_from_this<present_agents> {
   class watched_link;
   struct presence {
     std::string id;
-    int64_t heard_ns = 0;
+    int64_t last_message_ns = 0;
     /// number of links that the agent has had so far; only the end of the newest one removes the agent
     uint64_t links = 0;
   };
-  void heard(const std::string& host);
+  void note_message(const std::string& host);
   void gone(const std::string& host, uint64_t number);
 
   int64_t silence_ns_;

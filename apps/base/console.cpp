@@ -41,7 +41,7 @@ struct output_relay::shared {
   bool ends = false;
   bool tells = false;  ///< true while a thread calls the function `tell`
   std::string loss;
-  heard tell;
+  loss_listener tell;
 
   void work() {
     for (std::unique_lock lock(mutex);;) {
@@ -166,7 +166,7 @@ std::string output_relay::loss() const {
   return state_->loss;
 }
 
-void output_relay::on_loss(heard tell) {
+void output_relay::on_loss(loss_listener tell) {
   std::unique_lock lock(state_->mutex);
   // Waits for a running call of the previous function, which the caller may destroy afterwards
   state_->goes.wait(lock, [this] { return !state_->tells; });
@@ -226,7 +226,7 @@ console::console() {
 
 console::~console() { end(0); }
 
-void console::on_loss(output_relay::heard tell) {
+void console::on_loss(output_relay::loss_listener tell) {
   if (now_ != nullptr) now_->out->on_loss(std::move(tell));
 }
 

@@ -19,7 +19,7 @@ inline constexpr std::chrono::milliseconds output_patience{2000};
 /// Relays bytes to one descriptor whose reader may block. Any thread may write.
 class output_relay {
  public:
-  using heard = std::function<void(const std::string&)>;
+  using loss_listener = std::function<void(const std::string&)>;
 
   /// Starts the thread. Throws std::system_error if the system refuses it. `name` is the stream's name in messages.
   output_relay(int descriptor, std::string name);
@@ -34,7 +34,7 @@ class output_relay {
   [[nodiscard]] std::string loss() const;
   /// Sets `tell`, which is called once, on any thread, when bytes are lost, or immediately if bytes have been lost.
   /// Waits for a call of the previous function to end. Null sets no function.
-  void on_loss(heard tell);
+  void on_loss(loss_listener tell);
 
  private:
   struct shared;
@@ -51,7 +51,7 @@ class console {
   console& operator=(const console&) = delete;
 
   /// Sets the function that receives a sentence for the run's log when standard output loses bytes.
-  void on_loss(output_relay::heard tell);
+  void on_loss(output_relay::loss_listener tell);
   /// Writes the remaining bytes and restores the streams. Returns `code`, or 1 instead of 0 if standard output lost
   /// bytes. A terminal never counts as a loss. Later calls change nothing.
   int end(int code);

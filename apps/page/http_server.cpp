@@ -28,7 +28,7 @@ constexpr int looks_every_ms = 250;
 /// Number of connections that are accepted in one turn of the server's loop; further ones wait for the next turn.
 constexpr int accepts_max = 64;
 /// Nanoseconds after an answer in which the server still reads and drops bytes of the client.
-constexpr int64_t farewell_ns_max = 1'000'000'000;
+constexpr int64_t close_ns_max = 1'000'000'000;
 /// Niceness of the server's thread, so that the ranks' threads take precedence.
 constexpr int niceness = 10;
 
@@ -150,7 +150,7 @@ bool http_server::go_on(visitor& v) const {
     v.is_answered = true;
     v.bytes.reset();
     ::shutdown(v.socket, SHUT_WR);
-    v.until_ns = core::now_ns() + farewell_ns_max;
+    v.until_ns = core::now_ns() + close_ns_max;
     v.wants = POLLIN;
   }
   char dropped[4096];

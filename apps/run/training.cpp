@@ -432,7 +432,7 @@ class training {
       std::istringstream lines(job::passes_as_text(r.compiled));
       for (std::string line; std::getline(lines, line);) log_line(style, line);
     };
-    out.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
+    out.on_saved = [this](const actors::save_report& r) { saved_.note_save(r); };
     out.on_step_again = [this](const actors::step_report& r) {
       if (show_) show_->step_again(r);
     };

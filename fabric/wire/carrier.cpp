@@ -13,7 +13,7 @@ carrier::carrier(const homes& where, uint32_t machine, uint64_t communicator, st
       mover_(std::move(mover)),
       told_(where.size()),
       proposed_(where.size()),
-      heard_(where.size()),
+      announced_(where.size()),
       due_(where.size()),
       next_(where.size()) {}
 
@@ -39,7 +39,7 @@ void carrier::tell(const machine_record& record) {
       tell_all({wire_note::kind::arrived, m, told_[m], record.arrivals.said(m, told_[m]), {}});
   }
   for (; const auto who = record.ended.in_force(enforced_told_); ++enforced_told_)
-    if (decides() || (record.is_here(*who) && !heard_[*who])) tell_ending(record, *who, wire_note::kind::ended);
+    if (decides() || (record.is_here(*who) && !announced_[*who])) tell_ending(record, *who, wire_note::kind::ended);
   for (uint32_t m = record.first; !decides() && m < record.first + record.count; ++m) {
     if (proposed_[m] || !record.ended.said(m) || record.ended.is_in_force(m)) continue;
     proposed_[m] = true;
@@ -75,7 +75,7 @@ core::result<void> carrier::hear(machine_record& record, uint32_t from, std::str
     return {};
   }
   if (!record.is_here(m)) record.ended.say(m, {note->sequence, note->why});
-  if (note->what == wire_note::kind::ended) heard_[m] = true;
+  if (note->what == wire_note::kind::ended) announced_[m] = true;
   if (record.ended.said(m) && (note->what == wire_note::kind::ended || decides())) record.ended.enforce(m);
   return {};
 }

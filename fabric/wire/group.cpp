@@ -156,7 +156,7 @@ bool wire_group::carry() {
 
 void wire_group::hear(uint32_t from, std::string_view text) {
   std::unique_lock lock(mutex_);
-  if (const auto heard = carrier_->hear(record_, from, text); !heard) say(record_.first, heard.error(), false);
+  if (const auto did = carrier_->hear(record_, from, text); !did) say(record_.first, did.error(), false);
   tell_all(lock, nobody, std::nullopt);
 }
 

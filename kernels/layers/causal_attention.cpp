@@ -159,7 +159,7 @@ struct score_factors {
 
 /// Replaces the scores of a block's queries in `weights` by their exponentials, and sets `sums` to the sums of the
 /// rows. If there is a cap, caps the scores first and stores the derivatives to `slopes`, if that is not null.
-inline void weigh(const query_rows& block, const score_factors& by, float* weights, float* slopes, float* sums) {
+inline void exponentiate(const query_rows& block, const score_factors& by, float* weights, float* slopes, float* sums) {
   const size_t stride = block.widths.weights;
   float most[block_queries];
   for (size_t row = 0; row < block.count; ++row) {
@@ -216,7 +216,7 @@ void attention_forward(const attention_sizes& s, const attention_dropout& dropou
                     m.queries);
         block.against_keys(m.queries, m.keys, m.weights);
         float sums[block_queries];
-        weigh(block, by, m.weights, nullptr, sums);
+        exponentiate(block, by, m.weights, nullptr, sums);
         for (size_t row = 0; dropout.draw && row < block.count; ++row) {
           const size_t begin = block.row_begin(row);
           block.draw(dropout, head, row, m.keep);
@@ -261,7 +261,7 @@ void attention_backward(const attention_sizes& s, const attention_dropout& dropo
         block.against_keys(m.queries, m.keys, m.weights);
         block.against_keys(m.gradients, m.turned_values, m.weight_gradients);
         float sums[block_queries];
-        weigh(block, by, m.weights, m.slopes, sums);
+        exponentiate(block, by, m.weights, m.slopes, sums);
         for (size_t row = 0; row < block.count; ++row) {
           const size_t begin = block.row_begin(row), used = block.row_end(row) - begin;
           const size_t at = row * widths.weights + begin;

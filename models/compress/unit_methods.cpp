@@ -198,10 +198,10 @@ class chooser {
   core::result<void> watch(uint64_t step) {
     input_statistics seen({.wants_products = options_.method == unit_method::awq});
     TROUPE_TRY(walk_.run(step, walk_stream::current, &seen, true));
-    return options_.method == unit_method::importance ? weigh(seen) : scale(seen);
+    return options_.method == unit_method::importance ? store_importance(seen) : scale(seen);
   }
 
-  core::result<void> weigh(const input_statistics& seen) {
+  core::result<void> store_importance(const input_statistics& seen) {
     for (const auto& i : seen.inputs()) {
       const at::Tensor mean = i.squares.div(static_cast<double>(i.rows));
       mean.clamp_min_(least_importance * mean.mean().item<double>());

@@ -12,8 +12,8 @@
 
 #include "core/tied_copies.hpp"
 #include "kernels/layers/cross_entropy.hpp"
+#include "models/layers/distillation.hpp"
 #include "models/layers/embedding.hpp"
-#include "models/layers/lessons.hpp"
 #include "models/segment/documents.hpp"
 #include "models/segment/torch_device.hpp"
 #include "models/segment/torch_values.hpp"

@@ -84,7 +84,7 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
     }();
     if (!model) return core::fail(model.error().in(of_rank(r)));
     if (r == 0) {
-      TROUPE_TRY(out->survey(*model, seed, first, tensor));
+      TROUPE_TRY(out->find_table(*model, seed, first, tensor));
     } else {
       for (const auto& other : out->instances_)
         for (const auto& unit : model->units)
@@ -100,8 +100,8 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
 
 // Finds the table of the model, the initial values of its parameters and its costs. Units that have factories are built
 // and dropped one at a time.
-core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, const host_batch& first,
-                                            uint32_t tensor) {
+core::result<void> prepared_modules::find_table(module_model& model, uint64_t seed, const host_batch& first,
+                                                uint32_t tensor) {
   TROUPE_TRY(check_units(model));
   model_cut cut(model, tensor);
   const at::ScalarType type = torch_dtype(facts_->type);

@@ -72,7 +72,7 @@ class prepared_modules {
     std::vector<bool> computes{};  ///< [unit]: true if the rank computes the unit; empty: the rank computes all units
     size_t reading = 0;            ///< index of the unit whose initial values are in memory
   };
-  core::result<void> survey(module_model& model, uint64_t seed, const host_batch& first, uint32_t tensor);
+  core::result<void> find_table(module_model& model, uint64_t seed, const host_batch& first, uint32_t tensor);
   core::result<injection> cut_of(const module_unit& unit, const model_cut& cut, dry_run& trial, uint32_t tensor);
   core::result<void> build(uint32_t rank, size_t unit);
   [[nodiscard]] bool computes(uint32_t rank, size_t unit) const {

@@ -55,7 +55,7 @@ struct host_batch;
 class input_watch;
 
 /// A teacher's attention map that a block of the student is trained to reproduce.
-struct map_lesson {
+struct map_target {
   at::Tensor map;     ///< attention weights of the teacher (B, heads, T, T), in the type that sums are formed in
   double weight = 0;  ///< weight of the mean squared difference of the maps
   double scale = 1;   ///< factor on the gradient of this loss in backward
@@ -108,7 +108,7 @@ struct micro_batch {
   const at::Tensor* taught = nullptr;
   /// `learned_map`: the teacher's attention map that a block learns; `map`: memory for the block's own map. Only for
   /// attention whose rows and columns are not split over ranks. Null: none.
-  const map_lesson* learned_map = nullptr;
+  const map_target* learned_map = nullptr;
   at::Tensor* map = nullptr;
   bool computes_loss = true;  ///< false, in evaluation alone: the last segment returns 0 and reads no target
   /// rows x columns: the token that each input's logits have to find, core::no_target for an input without one; must

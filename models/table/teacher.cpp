@@ -73,9 +73,9 @@ std::vector<unit_pair> map_pairs(uint32_t layers, uint32_t teacher_layers, const
   return out;
 }
 
-std::vector<block_lesson> block_lessons(uint32_t layers, uint32_t teacher_layers,
-                                        const std::vector<uint64_t>& teacher_layer) {
-  std::vector<block_lesson> out;
+std::vector<block_pair> block_pairs(uint32_t layers, uint32_t teacher_layers,
+                                    const std::vector<uint64_t>& teacher_layer) {
+  std::vector<block_pair> out;
   for (const unit_pair& x : map_pairs(layers, teacher_layers, teacher_layer)) {
     const uint32_t each = teacher_layer.empty() ? teacher_layers / layers : 1;
     out.push_back({x.unit, x.of_teacher + 1 - each, x.of_teacher});
@@ -88,7 +88,7 @@ std::vector<uint32_t> units_beside(const teaching& by, uint32_t layers) {
   std::vector<uint32_t> out(of_teacher + 1, 0);
   // If hidden states and maps are both compared, `hidden` and `maps` pair the same blocks.
   std::vector<unit_pair> pairs = by.hidden.empty() ? by.maps : by.hidden;
-  for (const block_lesson& x : by.blocks) pairs.push_back({x.unit, x.last});
+  for (const block_pair& x : by.blocks) pairs.push_back({x.unit, x.last});
   if (pairs.empty()) {
     for (uint32_t t = 1; t <= of_teacher; ++t) out[t] = (t * layers + of_teacher - 1) / of_teacher;
     return out;
@@ -138,7 +138,7 @@ core::model_table with_teacher(core::model_table model, const teaching& by, uint
     attention.light = {};
   }
   // A block that learns separately keeps the input and the output of its teacher's blocks.
-  for (const block_lesson& x : by.blocks)
+  for (const block_pair& x : by.blocks)
     out.units[behind + x.unit].segments.back().saved_bytes += 2 * out.units[behind + x.unit].input_bytes;
   core::unit_info& head = out.units.back();
   core::segment_info& loss = head.segments.back();

@@ -21,7 +21,7 @@ struct unit_pair {
 
 /// A block of the student that is trained separately: it learns to compute the same as units `first` to `last` of the
 /// teacher, from the input of unit `first`. Units are counted from their model's embedding, which is unit 0.
-struct block_lesson {
+struct block_pair {
   uint32_t unit = 0, first = 0, last = 0;
 };
 
@@ -35,7 +35,7 @@ struct teaching {  ///< settings of the training of a student by a teacher
   std::vector<unit_pair> hidden, maps;
   /// Blocks that are each trained separately against blocks of the teacher (layer-by-layer distillation), in ascending
   /// order. If there are any, no other loss is trained, and embedding and head stay unchanged.
-  std::vector<block_lesson> blocks = {};
+  std::vector<block_pair> blocks = {};
 };
 
 /// Returns which hidden states are compared for a student of `layers` layers, including that of the embedding. With
@@ -52,8 +52,8 @@ std::vector<unit_pair> map_pairs(uint32_t layers, uint32_t teacher_layers, const
 /// Returns, for each of `layers` blocks, the teacher's block from which it learns separately: the one that
 /// `teacher_layer` names, or, without such a list, the next k = teacher_layers / layers of the teacher's blocks.
 /// Source: ZeroQuant's layer-by-layer distillation, arXiv:2206.01861, section 4.3.
-std::vector<block_lesson> block_lessons(uint32_t layers, uint32_t teacher_layers,
-                                        const std::vector<uint64_t>& teacher_layer);
+std::vector<block_pair> block_pairs(uint32_t layers, uint32_t teacher_layers,
+                                    const std::vector<uint64_t>& teacher_layer);
 
 /// Returns, for each unit of the teacher except its head, the unit of the student, counted from its embedding, whose
 /// pipeline stage computes it. Units that are compared are in one stage; if none are compared, blocks at the same

@@ -145,7 +145,7 @@ class micro_batch_order {
         if (begins) TROUPE_TRY(comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages));
         const bool ends = u == first && s == 0;
         TROUPE_TRY(leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::backward)));
-        TROUPE_TRY(weigh(id, segment(r_[kind::weigh], u, s), begins));
+        TROUPE_TRY(split_backward(id, segment(r_[kind::backward_weight], u, s), begins));
         TROUPE_TRY(exchanges(u, s, use::backward));
         begins = false;
       }
@@ -158,7 +158,7 @@ class micro_batch_order {
   // keeps nothing for one.
   [[nodiscard]] core::result<void> has_no_backward(uint32_t u) const {
     for (uint32_t s = 0; s < p_.table().units[u].segments.size(); ++s)
-      for (const auto* of : {&r_[kind::recompute], &r_[kind::backward], &r_[kind::weigh]})
+      for (const auto* of : {&r_[kind::recompute], &r_[kind::backward], &r_[kind::backward_weight]})
         if (const uint32_t id = segment(*of, u, s); id != none) return broken(p_, id, "goes back through a teacher");
     return {};
   }
@@ -193,7 +193,7 @@ class micro_batch_order {
 
   // Checks that a split backward `id` (its input part) is followed by `part`, the weight part of the same segment, and
   // that a whole backward has no weight part (`part` is none).
-  core::result<void> weigh(uint32_t id, uint32_t part, bool begins) {
+  core::result<void> split_backward(uint32_t id, uint32_t part, bool begins) {
     const auto& x = p_.instructions[id];
     if (x.use == use::backward)
       return part == none ? core::result<void>{} : broken(p_, part, "does again what " + name(p_, id) + " has done");
@@ -347,7 +347,7 @@ core::result<void> in_flight(const rank_plan& p) {
               "begins before there is room for its activations: it says that at most {} micro-batches are in flight",
               p.micros_in_flight[stage]));
     if (x.kind == kind::backward || p.options().mode != mode::train) --live[stage];
-    if (x.kind == kind::weigh) --waiting[stage];
+    if (x.kind == kind::backward_weight) --waiting[stage];
     if (x.kind != kind::backward || x.use != use::input) continue;
     most_waiting[stage] = std::max(most_waiting[stage], ++waiting[stage]);
     if (!fits(waiting[stage], p.weights_in_flight, stage))

@@ -45,7 +45,7 @@ class order_builder {
   }
 
   // Assigns a line (a sequence of instructions that start in order) to each communicator that a given rank is in, and
-  // to each pair of such a rank and communicator an index in the rank's rows (happens_before::heard_of_).
+  // to each pair of such a rank and communicator an index in the rank's rows (happens_before::ended_before_).
   void place_communicators() {
     const auto& all = ranks_[0]->layout->communicators;
     out_.num_ranks_ = static_cast<uint32_t>(ranks_.size());
@@ -78,17 +78,17 @@ class order_builder {
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       out_.base_.push_back(static_cast<uint32_t>(out_.spots_.size()));
       out_.spots_.resize(out_.spots_.size() + ranks_[r]->instructions.size());
-      out_.heard_base_.push_back(rows);
+      out_.ended_base_.push_back(rows);
       rows += ranks_[r]->instructions.size() * width(r);
     }
-    out_.heard_of_.assign(rows, 0);
+    out_.ended_before_.assign(rows, 0);
     out_.clocks_.resize(out_.spots_.size());
     previous_.assign(out_.spots_.size(), none);
     for (uint32_t r = 0; r < ranks_.size(); ++r)
       for (uint32_t l = 0; l < num_lanes; ++l)
         static_cast<lane>(l) == lane::fabric ? place_fabric(r) : place_lane(r, static_cast<lane>(l));
     out_.first_.assign(size_t{num_lines_} * out_.num_async_, none);
-    heard_.assign(num_lines_, {});
+    predecessors_.assign(num_lines_, {});
     taken_over_.assign(size_t{num_lines_} * num_lines_, 0);
   }
   void place_lane(uint32_t r, lane l) {
@@ -179,14 +179,14 @@ class order_builder {
     for (uint32_t l = 0; l < happens_before::num_serial; ++l) to.ended[l] = std::max(to.ended[l], from.ended[l]);
   }
   [[nodiscard]] uint32_t* row_of(uint32_t rank, uint32_t id) {
-    return out_.heard_of_.data() + out_.heard_base_[rank] + size_t{id} * width(rank);
+    return out_.ended_before_.data() + out_.ended_base_[rank] + size_t{id} * width(rank);
   }
 
   void note(uint32_t line, uint32_t position, uint32_t async) {
     auto& first = out_.first_[size_t{line} * out_.num_async_ + async];
     if (first != none) return;
     first = position;
-    heard_[line].push_back({position, async});
+    predecessors_[line].push_back({position, async});
   }
   // Records that the instruction at position `mine` starts after instruction `on` has ended (if `ended`; else after
   // `on` has started), and that all instructions that precede `on` therefore precede the instruction at `mine`.
@@ -194,10 +194,10 @@ class order_builder {
     const auto& other = out_.spots_[index(on)];
     if (ended && other.async != none) note(mine.line, mine.position, other.async);
     if (mine.line == other.line) return;
-    const auto& heard = heard_[other.line];
-    auto& next = taken_over_[size_t{mine.line} * heard_.size() + other.line];
-    for (; next < heard.size() && heard[next].position <= other.position; ++next)
-      note(mine.line, mine.position, heard[next].async);
+    const auto& predecessors = predecessors_[other.line];
+    auto& next = taken_over_[size_t{mine.line} * predecessors_.size() + other.line];
+    for (; next < predecessors.size() && predecessors[next].position <= other.position; ++next)
+      note(mine.line, mine.position, predecessors[next].async);
   }
   // Adds the consequences of an instruction's wait for `on` to the instruction's clock `c` (for each serial lane, how
   // many instructions have ended before it) and to its `row` (for each communicator, the latest collective that has
@@ -284,9 +284,9 @@ class order_builder {
   std::vector<uint32_t> previous_;  // [instruction]: id of the previous instruction of the same lane or communicator
                                     // that runs in this branch
   std::vector<node> order_;
-  std::vector<std::vector<news>> heard_;  // [line]: entries that say which instruction (`async`) ends before the
-                                          // instruction at `position` starts
-  // [line * lines + other]: number of entries of heard_[other] that the line has copied
+  std::vector<std::vector<news>> predecessors_;  // [line]: entries that say which instruction (`async`) ends before the
+                                                 // instruction at `position` starts
+  // [line * lines + other]: number of entries of predecessors_[other] that the line has copied
   std::vector<size_t> taken_over_;
   std::vector<uint32_t> scratch_;
 };
@@ -301,7 +301,7 @@ bool happens_before::before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) co
   const uint32_t serial = x.line % lines_of_rank - 1;
   if (y.line >= first_communicator()) return arrival(y.async, ra).ended[serial] > x.position;
   if (ra == rb) return clocks_[base_[rb] + b].ended[serial] > x.position;
-  const uint32_t* row = heard_of_.data() + heard_base_[rb] + size_t{b} * width(rb);
+  const uint32_t* row = ended_before_.data() + ended_base_[rb] + size_t{b} * width(rb);
   for (uint32_t i = 0; i < width(rb); ++i)
     if (row[i] > 0 && arrival(collective_of_row_[rb][i] + row[i] - 1, ra).ended[serial] > x.position) return true;
   return false;

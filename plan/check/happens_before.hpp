@@ -70,10 +70,10 @@ class happens_before {
   /// [rank][index of a communicator among the rank's communicators]: `spot::async` of the communicator's first
   /// collective.
   std::vector<std::vector<uint32_t>> collective_of_row_;
-  std::vector<size_t> heard_base_;  ///< [rank]: index of the rank's first row in heard_of_
+  std::vector<size_t> ended_base_;  ///< [rank]: index of the rank's first row in ended_before_
   /// [rank][instruction][communicator of the rank]: 1 + the position of the latest collective of the communicator that
   /// has ended before the instruction starts; 0: none has.
-  std::vector<uint32_t> heard_of_;
+  std::vector<uint32_t> ended_before_;
   /// [line * num_async_ + a]: first position in the line that the instruction whose `spot::async` is `a` precedes.
   std::vector<uint32_t> first_;
   std::vector<uint32_t> collective_;  ///< [communicator]: `spot::async` of its first collective

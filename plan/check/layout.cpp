@@ -81,7 +81,7 @@ core::result<void> sizes(const job_layout& l) {
 
 // Checks that the communicators follow from the job's options and exchanges, and that the communicator of all ranks
 // contains every rank.
-core::result<void> meetings(const job_layout& l) {
+core::result<void> communicators_are_right(const job_layout& l) {
   if (l.communicators != communicators_of(l.options, l.exchanges))
     return broken(l, "its communicators are not those of its ranks and stages");
   if (l.communicators[world_communicator(l)].members.size() != l.options.ranks())
@@ -282,7 +282,8 @@ core::result<void> sums(const job_layout& l) {
 }  // namespace
 
 core::result<void> layout(const job_layout& l) {
-  for (auto rule : {model_is_sound, sizes, stages, meetings, cuts, places, sets, sums}) TROUPE_TRY(rule(l));
+  for (auto rule : {model_is_sound, sizes, stages, communicators_are_right, cuts, places, sets, sums})
+    TROUPE_TRY(rule(l));
   return {};
 }
 

@@ -141,7 +141,7 @@ struct roll {
   /// Returns the instruction that writes the gradients of a segment: backward, or its weight part. `segment` is a
   /// segment_of().
   [[nodiscard]] uint32_t writer(size_t segment) const {
-    const uint32_t part = (*this)[kind::weigh][segment];
+    const uint32_t part = (*this)[kind::backward_weight][segment];
     return part == none ? (*this)[kind::backward][segment] : part;
   }
   /// Returns the id of the reduction that completes the gradient sum of a bucket.

@@ -49,11 +49,11 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
   return x.segment == none || x.segment < p.table().units[x.subject].segments.size();
 }
 
-/// True if the kind of instruction may have this use: a backward is whole or an input part; a weigh is always a
-/// weight part, and no other kind may be one.
+/// True if the kind of instruction may have this use: a backward is whole or an input part; a backward_weight is always
+/// a weight part, and no other kind may be one.
 bool use_is_known(const instruction& x) {
   if (x.kind == kind::backward) return x.use == use::backward || x.use == use::input;
-  return (x.use == use::weights) == (x.kind == kind::weigh) && x.use != use::input;
+  return (x.use == use::weights) == (x.kind == kind::backward_weight) && x.use != use::input;
 }
 
 core::result<void> instructions(const rank_plan& p) {

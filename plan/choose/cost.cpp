@@ -127,7 +127,7 @@ class player {
   // Posts a rank's part of a collective. The rank starts the next instruction of the line without waiting for its end.
   void post(const moment& m, const instruction& x) {
     free_line(m.rank, x.id, m.at_s);
-    meeting& here = waits_.meeting_of(x);
+    posted_collective& here = waits_.collective_of(x);
     here.posted.push_back(m);
     if (!here.complete()) return;
     double moving = m.at_s + waits_.latency_of(x), seconds = 0;

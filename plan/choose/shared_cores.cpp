@@ -49,7 +49,7 @@ class player {
   }
 
  private:
-  enum class what : uint8_t { start, begin_meeting, end };
+  enum class what : uint8_t { start, begin_collective, end };
   struct event {
     double at = 0;  // due time: seconds for a timer, amount of work for a task
     std::tuple<what, uint32_t, uint32_t> of;
@@ -77,9 +77,9 @@ class player {
     switch (std::get<0>(e.of)) {
       case what::start:
         return start(e.rank, x);
-      case what::begin_meeting:
-        waiting_.push_back(&waits_.meeting_of(x));
-        return begin_meetings();
+      case what::begin_collective:
+        waiting_.push_back(&waits_.collective_of(x));
+        return begin_collectives();
       case what::end:
         return ended(e.rank, x);
     }
@@ -88,10 +88,10 @@ class player {
   void start(uint32_t r, const instruction& x) {
     if (x.lane == lane::fabric) {
       free_line(r, x.id);
-      auto& here = waits_.meeting_of(x);
+      auto& here = waits_.collective_of(x);
       here.posted.push_back({now_s_, r, x.id});
       if (!here.complete()) return;
-      return at(now_s_ + waits_.latency_of(x), {what::begin_meeting, r, x.id});
+      return at(now_s_ + waits_.latency_of(x), {what::begin_collective, r, x.id});
     }
     const double seconds = price(r, x);
     // A rank's swaps and checkpoint writes do not occupy their lane while bytes move; only one of them moves bytes at a
@@ -117,18 +117,18 @@ class player {
       free_line(r, x.id);
       return ended(r, x);
     }
-    auto& here = waits_.meeting_of(x);
+    auto& here = waits_.collective_of(x);
     if (--here.moving > 0) return;
     for (const auto& who : here.posted) moves_[who.rank] = false;
     for (const auto& who : here.posted) ended(who.rank, waits_.at(who.rank, who.id));
-    begin_meetings();
+    begin_collectives();
   }
 
   // Starts each collective that all its members have posted, unless one of them is still moving bytes of another
   // collective. Collectives start in the order in which their last member posted them.
-  void begin_meetings() {
+  void begin_collectives() {
     for (auto i = waiting_.begin(); i != waiting_.end();) {
-      meeting& here = **i;
+      posted_collective& here = **i;
       if (std::ranges::any_of(here.posted, [&](const auto& who) { return moves_[who.rank]; })) {
         ++i;
         continue;
@@ -147,9 +147,9 @@ class player {
   const uint32_t cores_;
   wait_graph waits_;
   std::vector<uint32_t> stands_for_;
-  std::vector<bool> moves_;        // [rank]: true while the rank moves bytes of a collective
-  std::vector<double> io_free_s_;  // [rank]: seconds at which the rank's disk becomes free
-  std::vector<meeting*> waiting_;  // collectives that all members have posted but not begun, in that order
+  std::vector<bool> moves_;                  // [rank]: true while the rank moves bytes of a collective
+  std::vector<double> io_free_s_;            // [rank]: seconds at which the rank's disk becomes free
+  std::vector<posted_collective*> waiting_;  // collectives that all members have posted but not begun, in that order
   queue timers_, running_;
   uint64_t tasks_ = 0;  // number of running tasks of all ranks
   double now_s_ = 0, work_ = 0, step_s_ = 0, disk_free_s_ = 0;

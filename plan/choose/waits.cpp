@@ -3,7 +3,7 @@
 namespace troupe::plan {
 
 wait_graph::wait_graph(rank_plans ranks, double latency_s)
-    : plans_(ranks), latency_s_(latency_s), ranks_(ranks.size()), meetings_(ranks[0]->layout->communicators.size()) {
+    : plans_(ranks), latency_s_(latency_s), ranks_(ranks.size()), collectives_(ranks[0]->layout->communicators.size()) {
   for (uint32_t r = 0; r < ranks.size(); ++r) prepare(r);
 }
 
@@ -20,7 +20,7 @@ void wait_graph::prepare(uint32_t rank) {
       s.dependents[on].push_back(x.id);
       ++s.unmet[x.id];
     }
-  std::vector<uint32_t> last(num_lanes + meetings_.size(), none);
+  std::vector<uint32_t> last(num_lanes + collectives_.size(), none);
   for (const auto& order : p.lanes)
     for (const uint32_t id : order) {
       const auto& x = p.instructions[id];
@@ -32,7 +32,7 @@ void wait_graph::prepare(uint32_t rank) {
       }
       before = id;
       if (!collective) continue;
-      auto& all = meetings_[x.communicator];
+      auto& all = collectives_[x.communicator];
       if (all.size() <= x.sequence) all.resize(x.sequence + 1);
       ++all[x.sequence].members;
     }

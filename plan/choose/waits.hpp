@@ -18,7 +18,7 @@ struct arrival {
 };
 
 /// One collective and the members that have posted it.
-struct meeting {
+struct posted_collective {
   std::vector<arrival> posted;
   uint32_t members = 0;
   uint32_t moving = 0;  ///< number of members that have yet to move their bytes; used by shared_cores.cpp only
@@ -37,7 +37,7 @@ class wait_graph {
   [[nodiscard]] const instruction& at(uint32_t rank, uint32_t id) const { return plans_[rank]->instructions[id]; }
   [[nodiscard]] const rank_plan& plan_of(uint32_t rank) const { return *plans_[rank]; }
   [[nodiscard]] uint32_t num_ranks() const { return static_cast<uint32_t>(plans_.size()); }
-  meeting& meeting_of(const instruction& x) { return meetings_[x.communicator][x.sequence]; }
+  posted_collective& collective_of(const instruction& x) { return collectives_[x.communicator][x.sequence]; }
   /// Returns the latency of a collective; 0 for a collective of one rank, which waits for no other member.
   [[nodiscard]] double latency_of(const instruction& x) const {
     return plans_[0]->layout->communicators[x.communicator].members.size() > 1 ? latency_s_ : 0;
@@ -80,7 +80,7 @@ class wait_graph {
   rank_plans plans_;
   const double latency_s_;
   std::vector<rank_waits> ranks_;
-  std::vector<std::vector<meeting>> meetings_;  // [communicator][sequence]: collective and its members
+  std::vector<std::vector<posted_collective>> collectives_;  // [communicator][sequence]: collective and its members
 };
 
 }  // namespace troupe::plan

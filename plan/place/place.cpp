@@ -66,7 +66,7 @@ uint64_t count_in_flight(rank_plan& p) {
   uint64_t now = 0, most = 0;
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
-    if (x.kind != kind::forward && x.kind != kind::backward && x.kind != kind::weigh) continue;
+    if (x.kind != kind::forward && x.kind != kind::backward && x.kind != kind::backward_weight) continue;
     const core::segment_info& s = p.table().units[x.subject].segments[x.segment];
     const bool again = p.options().recomputes(x.subject);
     const segment_keeping keeps = keeping_of(p.table(), p.options(), x.subject, x.segment);
@@ -79,7 +79,7 @@ uint64_t count_in_flight(rank_plan& p) {
     }
     if (x.kind == kind::backward && !again && keeps.beside > 0)
       most = std::max(most, now + keeps.beside + (s.is_tiled() && leaves_weights ? s.weight_bytes : 0));
-    if (x.kind == kind::weigh) now -= s.weight_bytes;
+    if (x.kind == kind::backward_weight) now -= s.weight_bytes;
     if (x.kind == kind::backward || !trains) now -= kept;
     if (leaves_weights) most = std::max(most, now += s.weight_bytes);
     const uint32_t stage = l.stage_of_unit[x.subject];
@@ -87,7 +87,7 @@ uint64_t count_in_flight(rank_plan& p) {
     if (x.kind == kind::forward) p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
     if (x.kind == kind::backward || !trains) --live[stage];
     if (leaves_weights) p.weights_in_flight[stage] = std::max(p.weights_in_flight[stage], ++waiting[stage]);
-    if (x.kind == kind::weigh) --waiting[stage];
+    if (x.kind == kind::backward_weight) --waiting[stage];
   }
   return most;
 }

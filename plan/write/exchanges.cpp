@@ -54,7 +54,7 @@ handle exchange_writer::computed(handle x) {
   if (o.kind == kind::multiply) return exchange(x, at);
   give_back(x);
   // A weight part reads the slot that the input part of its backward has read, which stays open until then.
-  if (o.kind == kind::weigh) return none;
+  if (o.kind == kind::backward_weight) return none;
   read(x, at);
   return exchange(x, at);
 }

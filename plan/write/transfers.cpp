@@ -141,7 +141,7 @@ bool transfer_writer::backward(handle x, uint32_t stage, uint32_t micro, handle 
   return true;
 }
 
-void transfer_writer::weigh(handle x, uint32_t stage, uint32_t micro) {
+void transfer_writer::weight_part(handle x, uint32_t stage, uint32_t micro) {
   if (reads_gradient(x, stage)) read_last(take(x, {stage + 1, micro, use::backward}).buffer, x);
 }
 
@@ -158,8 +158,8 @@ bool transfer_writer::computed(handle x, handle exchanged) {
       return false;
     case kind::backward:
       return backward(x, stage, micro, exchanged);
-    case kind::weigh:
-      weigh(x, stage, micro);
+    case kind::backward_weight:
+      weight_part(x, stage, micro);
       return false;
     default:
       return false;

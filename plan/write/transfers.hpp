@@ -50,7 +50,7 @@ class transfer_writer {
   /// True if `x` is the first segment in a stage's backward, which reads the gradient that enters the stage.
   [[nodiscard]] bool reads_gradient(handle x, uint32_t stage) const;
   bool backward(handle x, uint32_t stage, uint32_t micro, handle exchanged);
-  void weigh(handle x, uint32_t stage, uint32_t micro);
+  void weight_part(handle x, uint32_t stage, uint32_t micro);
 
   draft& d_;
   const rank_plan& p_;

@@ -251,7 +251,7 @@ class step_writer {
       recompute(u);
     for (auto s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
       if (!u.has(s)) continue;
-      const handle x = compute(u.kind == use::weights ? kind::weigh : kind::backward, u);
+      const handle x = compute(u.kind == use::weights ? kind::backward_weight : kind::backward, u);
       d_.at(x).segment = s;
       d_.at(x).flops = backward_flops(u, s);
       hand_on(x, u);

@@ -28,8 +28,8 @@ std::string plain(const fs::path& path) {
 /// Returns the prefix of all paths in a folder.
 std::string inside(const std::string& folder) { return folder == "/" ? folder : folder + "/"; }
 
-tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int number) {
-  return fail(core::path_error(deed, path, number));
+tl::unexpected<core::error> refused(const char* action, const fs::path& path, int number) {
+  return fail(core::path_error(action, path, number));
 }
 
 }  // namespace
@@ -117,10 +117,10 @@ bool memory_files::is_empty_folder(const std::string& path) const {
   return first == names_.end() || !first->first.starts_with(inside(path));
 }
 
-core::result<void> memory_files::has_parent(const char* deed, const fs::path& path) const {
+core::result<void> memory_files::has_parent(const char* action, const fs::path& path) const {
   const auto parent = fs::path(plain(path)).parent_path().string();
   if (is_folder(parent)) return {};
-  return refused(deed, path, names_.contains(parent) ? ENOTDIR : ENOENT);
+  return refused(action, path, names_.contains(parent) ? ENOTDIR : ENOENT);
 }
 
 void memory_files::forget_file(const content& file) {

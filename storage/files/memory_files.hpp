@@ -85,7 +85,7 @@ class memory_files final : public file_system {
   core::result<void> put(const std::filesystem::path& path, content file);
   [[nodiscard]] bool is_folder(const std::string& path) const;
   /// Checks that the parent of `path` is a folder, so that a name can be made there.
-  [[nodiscard]] core::result<void> has_parent(const char* deed, const std::filesystem::path& path) const;
+  [[nodiscard]] core::result<void> has_parent(const char* action, const std::filesystem::path& path) const;
   [[nodiscard]] bool is_empty_folder(const std::string& path) const;
   void forget_file(const content& file);
 

@@ -30,8 +30,8 @@ constexpr const char* ending = ".swap";
 // Number of attempts to make the folder: a run that ends may remove the folder while the next run makes it.
 constexpr unsigned attempts_max = 16;
 
-tl::unexpected<core::error> refused(const std::string& deed, const fs::path& path, int why) {
-  return fail(core::path_error(deed, path, why).in("swap folder"));
+tl::unexpected<core::error> refused(const std::string& action, const fs::path& path, int why) {
+  return fail(core::path_error(action, path, why).in("swap folder"));
 }
 
 tl::unexpected<core::error> is_link(const fs::path& path) {

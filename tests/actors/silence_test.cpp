@@ -23,7 +23,7 @@ struct fixture {
   std::shared_ptr<const plan::rank_plan> p = plan_that_saves();
   std::shared_ptr<step_context> context = context_of(p);
   std::vector<uint32_t> absent = {1};
-  missing_members missing = [this](const meeting_id&) { return absent; };
+  missing_members missing = [this](const collective_id&) { return absent; };
 
   const plan::instruction& first(plan::kind k) const {
     return find_instruction(*p, [k](const auto& x) { return x.kind == k; });

@@ -30,7 +30,7 @@ struct fixture {
   }
 };
 
-std::vector<uint32_t> nobody(const meeting_id&) { return {}; }
+std::vector<uint32_t> nobody(const collective_id&) { return {}; }
 
 }  // namespace
 
@@ -39,12 +39,12 @@ BOOST_FIXTURE_TEST_SUITE(stall, fixture)
 BOOST_AUTO_TEST_CASE(a_collective_under_way_names_its_instruction_and_the_missing_partners) {
   const auto& gather = first_gather();
   start(gather.id);
-  meeting_id asked;
-  const auto text = explain_stall(*context, [&](const meeting_id& m) {
+  collective_id asked;
+  const auto text = explain_stall(*context, [&](const collective_id& m) {
     asked = m;
     return std::vector<uint32_t>{1, 2};
   });
-  BOOST_TEST((asked == meeting_id{0, 1000 + gather.sequence}));
+  BOOST_TEST((asked == collective_id{0, 1000 + gather.sequence}));
   BOOST_TEST(says(text, "fabric lane is in " + p->describe(gather.id) + " and waits for rank 1 and 2"), text);
 }
 
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_waits_for_another_does_not_name_itself) {
   const auto& gather = first_gather();
   start(gather.id);
   const auto told = [&](std::vector<uint32_t> who) {
-    return explain_stall(*context, [who = std::move(who)](const meeting_id&) { return who; });
+    return explain_stall(*context, [who = std::move(who)](const collective_id&) { return who; });
   };
   const uint32_t self = p->rank, other = self + 1;
   const std::string begin = "fabric lane is in " + p->describe(gather.id) + " and waits for rank ";
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(in_a_pipeline_stages_chunks_and_micro_batches_are_named) {
     if (x.id < forward.id) end(x.id);
   context->spans[receive.id].end_ns = 0;
   start(forward.id);
-  const auto text = explain_stall(*context, [](const meeting_id&) { return std::vector<uint32_t>{0}; });
+  const auto text = explain_stall(*context, [](const collective_id&) { return std::vector<uint32_t>{0}; });
   BOOST_TEST(says(text, "fabric lane (stage 1, chunk 0) is in receive input of "), text);
   BOOST_TEST(says(text, ", micro 0 and waits for rank 0 (stage 0)"), text);
   BOOST_TEST(says(text, "compute lane (stage 3, chunk 1) is in forward "), text);
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(in_a_pipeline_stages_chunks_and_micro_batches_are_named) {
   for (const auto& x : p->instructions)
     if (x.id != vote.id) end(x.id);
   start(vote.id);
-  const auto all = explain_stall(*context, [](const meeting_id&) { return std::vector<uint32_t>{0, 3}; });
+  const auto all = explain_stall(*context, [](const collective_id&) { return std::vector<uint32_t>{0, 3}; });
   BOOST_TEST(says(all, "and waits for rank 0 (stages 0 and 2) and 3 (stages 1 and 3)"), all);
 }
 

@@ -69,7 +69,7 @@ class busy_run {
                 [this](const actors::save_report& e) { hear(e); }}) {
     actors::session_options options;
     options.config = config_;
-    options.hooks.on_saved = [this](const actors::save_report& r) { saved_.heard(r); };
+    options.hooks.on_saved = [this](const actors::save_report& r) { saved_.note_save(r); };
     const auto start = check_ok(saved_.choose_start());
     auto opened = check_ok(actors::session::open(std::move(options)));
     session_ = std::move(*opened);

@@ -40,7 +40,7 @@ supervised_job four_ranks(int64_t lost_after_ms) {
 }
 
 /// Starts a machine: a process that starts an agent, and another one each time the agent is lost.
-pid_t start_machine(const std::filesystem::path& meeting, const std::string& host) {
+pid_t start_machine(const std::filesystem::path& rendezvous, const std::string& host) {
   const pid_t machine = ::fork();
   if (machine != 0) return machine;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -49,7 +49,7 @@ pid_t start_machine(const std::filesystem::path& meeting, const std::string& hos
     if (one == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (;;) {
-        const auto link = tests::join_at(meeting, host);
+        const auto link = tests::join_at(rendezvous, host);
         const auto code = serve_as_agent(*link, {troupe::places::worker, [](const std::string&) {}, {}});
         if (code) ::_exit(code->value_or(97));
         if (code.error().kind != core::error_kind::peer_lost) ::_exit(98);
@@ -71,11 +71,11 @@ struct outcome {
 outcome run(const std::string& steps, const std::string& fate, int64_t lost_after_ms = 20'000) {
   const tests::scratch_folder folder;
   const auto log = (folder.path() / "log").string(), said = (folder.path() / "said").string();
-  const auto meeting = folder.path() / "meeting";
-  const std::vector<pid_t> machines = {start_machine(meeting, "b"), start_machine(meeting, "c")};
+  const auto rendezvous = folder.path() / "rendezvous";
+  const std::vector<pid_t> machines = {start_machine(rendezvous, "b"), start_machine(rendezvous, "c")};
   const pid_t first = ::fork();
   if (first == 0) {
-    tests::unix_arrivals agents(meeting);
+    tests::unix_arrivals agents(rendezvous);
     launch_options options{four_ranks(lost_after_ms),
                            troupe::places::worker,
                            {"worker", log, steps, fate, fmt::to_string(lost_after_ms)},

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(descriptors_travel_with_their_message) {
   BOOST_TEST(std::string(got.data(), 2) == "hi");
 }
 
-BOOST_AUTO_TEST_CASE(the_last_words_of_an_end_that_goes_are_heard) {
+BOOST_AUTO_TEST_CASE(the_last_message_of_an_end_that_closes_arrives) {
   pair p;
   BOOST_TEST_REQUIRE(p.a->send({leaving{3}, {}}).has_value());
   p.a.reset();

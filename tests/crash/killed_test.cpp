@@ -53,9 +53,9 @@ BOOST_AUTO_TEST_CASE(a_process_killed_at_every_named_point_leaves_the_newest_com
   std::vector<std::string> points;
   for (const auto& line : lines_of(whole.out))
     if (line != "committed" && line.find("microseconds") == std::string::npos) points.push_back(line);
-  for (const char* deed : {"create", "write", "sync ", "sync folder", "rename", "unlink", "mkdir"})
-    BOOST_TEST(std::count_if(points.begin(), points.end(), [&](const auto& p) { return p.starts_with(deed); }) > 3,
-               deed);
+  for (const char* action : {"create", "write", "sync ", "sync folder", "rename", "unlink", "mkdir"})
+    BOOST_TEST(std::count_if(points.begin(), points.end(), [&](const auto& p) { return p.starts_with(action); }) > 3,
+               action);
   BOOST_TEST(points.size() > 150U);
   for (size_t n = 0; n < points.size(); ++n) {
     BOOST_TEST_CONTEXT(n << ": " << points[n]) {

@@ -93,9 +93,9 @@ class killing_files : public storage::file_system {
 
   [[nodiscard]] bool tears() const { return torn_ && points_.size() == n_; }
 
-  void point(const char* deed, const path& p) {
+  void point(const char* action, const path& p) {
     if (points_.size() == n_) ::kill(::getpid(), SIGKILL);
-    points_.push_back(std::string(deed) + " " + p.filename().string());
+    points_.push_back(std::string(action) + " " + p.filename().string());
   }
 
   uint64_t n_;

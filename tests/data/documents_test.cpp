@@ -327,18 +327,18 @@ BOOST_AUTO_TEST_CASE(a_line_without_text_is_named_with_file_and_line) {
 BOOST_AUTO_TEST_CASE(a_watch_is_told_of_progress_and_may_stop_it) {
   const scratch_folder at;
   const auto path = at.write("t.txt", mixed_text(5 * data::give_bytes, 4));
-  std::vector<uint64_t> heard;
+  std::vector<uint64_t> reported;
   const auto all = opened({.path = path,
                            .vocab_size = 532,
                            .tokens_of = tokenizer_of("gpt2"),
                            .watch = [&](const data::reading_progress& p) {
                              BOOST_TEST(p.file == path.string());
-                             heard.push_back(p.bytes_done);
+                             reported.push_back(p.bytes_done);
                              return true;
                            }});
-  BOOST_TEST(heard.size() >= 5U);
-  BOOST_TEST(std::is_sorted(heard.begin(), heard.end()));
-  BOOST_TEST(heard.back() == std::filesystem::file_size(path));
+  BOOST_TEST(reported.size() >= 5U);
+  BOOST_TEST(std::is_sorted(reported.begin(), reported.end()));
+  BOOST_TEST(reported.back() == std::filesystem::file_size(path));
   check_refused({.path = path,
                  .vocab_size = 532,
                  .tokens_of = tokenizer_of("gpt2"),

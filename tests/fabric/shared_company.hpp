@@ -110,7 +110,7 @@ class process_company {
     }
     std::vector<std::optional<ending>> out;
     for (const auto& [child, from] : children) {
-      out.push_back(heard(from));
+      out.push_back(received(from));
       ::waitpid(child, nullptr, 0);
       // The test notifies the other processes of a death at once, as a supervisor does.
       if (!out.back())
@@ -148,7 +148,7 @@ class process_company {
     if (::write(say, text.data(), text.size()) < 0) ::_exit(1);
   }
 
-  static std::optional<ending> heard(int from) {
+  static std::optional<ending> received(int from) {
     std::string text;
     std::array<char, 4096> part{};
     for (ssize_t got = 0; (got = ::read(from, part.data(), part.size())) > 0;)

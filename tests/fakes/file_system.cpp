@@ -15,8 +15,8 @@ namespace {
 
 constexpr uint64_t no_node = 0, root_node = 1;
 
-tl::unexpected<core::error> refused(const char* deed, const fs::path& path, const char* why) {
-  return fail(error_kind::bad_input, fmt::format("cannot {} '{}': {}", deed, path.string(), why));
+tl::unexpected<core::error> refused(const char* action, const fs::path& path, const char* why) {
+  return fail(error_kind::bad_input, fmt::format("cannot {} '{}': {}", action, path.string(), why));
 }
 
 tl::unexpected<core::error> no_power(const fs::path& path) {

@@ -57,9 +57,9 @@ BOOST_AUTO_TEST_CASE(weights_lower_the_error_of_the_columns_that_they_raise) {
       const auto x = numbers(512, seed);
       std::vector<float> w(256);
       for (size_t i = 0; i < w.size(); ++i) w[i] = i % 5 == 0 ? 100.0F : 1.0F;
-      std::vector<std::byte> plain(blocks * bytes_of(f)), weighed(plain.size()), alike(plain.size());
+      std::vector<std::byte> plain(blocks * bytes_of(f)), weighted(plain.size()), alike(plain.size());
       BOOST_TEST_REQUIRE(quantise_blocks(f, x.data(), blocks, plain.data()) == no_block);
-      BOOST_TEST_REQUIRE(quantise_blocks_weighted(f, x.data(), w.data(), row_blocks, blocks, weighed.data()) ==
+      BOOST_TEST_REQUIRE(quantise_blocks_weighted(f, x.data(), w.data(), row_blocks, blocks, weighted.data()) ==
                          no_block);
       const std::vector<float> ones(256, 1.0F);
       BOOST_TEST_REQUIRE(quantise_blocks_weighted(f, x.data(), ones.data(), row_blocks, blocks, alike.data()) ==
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(weights_lower_the_error_of_the_columns_that_they_raise) {
       if (row_blocks == 1) BOOST_TEST(std::memcmp(alike.data(), plain.data(), plain.size()) == 0);
       std::vector<float> a(512), b(512);
       dequantise_blocks(f, plain.data(), blocks, a.data());
-      dequantise_blocks(f, weighed.data(), blocks, b.data());
+      dequantise_blocks(f, weighted.data(), blocks, b.data());
       for (size_t i = 0; i < 512; ++i) {
         plain_error += static_cast<double>(w[i % 256] * (a[i] - x[i]) * (a[i] - x[i]));
         error += static_cast<double>(w[i % 256] * (b[i] - x[i]) * (b[i] - x[i]));

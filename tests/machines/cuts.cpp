@@ -34,11 +34,11 @@ constexpr const char* job_file =
     "  restarts: {backoff: 100ms}\n";
 constexpr uint32_t lost_after_ms = 1000;
 
-enum class deed : uint8_t { cut, mute, kill_agent, stop_agent };
-constexpr const char* names_of_deeds[] = {"is cut off", "is mute", "has its agent killed", "has its agent stopped"};
+enum class disturbance : uint8_t { cut, mute, kill_agent, stop_agent };
+constexpr const char* disturbance_names[] = {"is cut off", "is mute", "has its agent killed", "has its agent stopped"};
 
 struct drawn {
-  deed what;
+  disturbance what;
   uint32_t host;
   uint64_t step, later_us;
   uint32_t lasts_ms;
@@ -48,8 +48,9 @@ struct drawn {
 /// counts a host as lost.
 drawn draw(uint64_t number, bool has_network) {
   const uint64_t x = troupe::core::mix64(number + 91);
-  drawn out{static_cast<deed>(number % 4), static_cast<uint32_t>(1 + x % 2), 1 + x / 2 % 60, x / 1000 % 20'000, 0};
-  if (out.what == deed::mute && !has_network) out.what = deed::cut;
+  drawn out{static_cast<disturbance>(number % 4), static_cast<uint32_t>(1 + x % 2), 1 + x / 2 % 60, x / 1000 % 20'000,
+            0};
+  if (out.what == disturbance::mute && !has_network) out.what = disturbance::cut;
   out.lasts_ms = static_cast<uint32_t>(x / 100'000 % (2 * lost_after_ms));
   return out;
 }
@@ -57,19 +58,19 @@ drawn draw(uint64_t number, bool has_network) {
 void disturb(job_on_hosts& job, const drawn& d, const hosts* network) {
   const auto pause = [&] { std::this_thread::sleep_for(std::chrono::milliseconds(d.lasts_ms)); };
   switch (d.what) {
-    case deed::cut:
+    case disturbance::cut:
       job.cut(d.host);
       pause();
       return job.heal(d.host);
-    case deed::mute:
+    case disturbance::mute:
       network->mute(d.host);
       pause();
       return network->unmute(d.host);
-    case deed::kill_agent:
+    case disturbance::kill_agent:
       job.agent(d.host).send(SIGKILL);
       (void)job.agent(d.host).end();
       return job.start_agent(d.host);
-    case deed::stop_agent:
+    case disturbance::stop_agent:
       job.agent(d.host).send(SIGSTOP);
       pause();
       return job.agent(d.host).send(SIGCONT);
@@ -92,7 +93,7 @@ std::string run_disturbed(const std::string& troupe, const std::string& folder, 
   const auto terms = terms_told(ended.err);
   if (!terms) return "no word of its terms: " + ended.err;
   std::printf("cuts: in step %llu host %s %s for %u ms: %s\n", static_cast<unsigned long long>(d.step),
-              job_on_hosts::names[d.host], names_of_deeds[static_cast<size_t>(d.what)], d.lasts_ms,
+              job_on_hosts::names[d.host], disturbance_names[static_cast<size_t>(d.what)], d.lasts_ms,
               terms->line.c_str());
   const auto different = job.difference_from_twin(terms->degrees);
   return different ? *different + "\n" + ended.err : std::string();
@@ -117,7 +118,7 @@ int cuts(const std::string& troupe, const std::string& folder, const hosts* netw
     std::printf("cuts: case %llu, in step %llu + %llu us host %s %s for %u ms: WRONG: %s\n",
                 static_cast<unsigned long long>(i), static_cast<unsigned long long>(d.step),
                 static_cast<unsigned long long>(d.later_us), job_on_hosts::names[d.host],
-                names_of_deeds[static_cast<size_t>(d.what)], d.lasts_ms, wrong.c_str());
+                disturbance_names[static_cast<size_t>(d.what)], d.lasts_ms, wrong.c_str());
   }
   std::printf("cuts: %llu runs, %llu wrong\n", static_cast<unsigned long long>(cases),
               static_cast<unsigned long long>(bad));

@@ -105,7 +105,7 @@ bool lose_first_host(job_on_hosts& job, const char* how, Disturb&& disturb, Mend
               led_s, again_s);
   s.expect(led_s < 2 * lease_s + 1.5, "another host that leads within two leases");
   mend();
-  s.expect(job.first().wait_for_error("joined "), "that the first host serves once it is heard again");
+  s.expect(job.first().wait_for_error("joined "), "that the first host serves once its messages arrive again");
   look_at_end(s, job, leader);
   return s.good;
 }

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_silent_store_ends_nothing_and_is_warned_about_once) {
   keeping x;
   x.etcd.answer(false);
   for (int i = 0; i < 100; ++i)
-    BOOST_TEST_CONTEXT("i " << i) BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
+    BOOST_TEST_CONTEXT("i " << i) BOOST_TEST((x.keeper.look() == lead_keeper::standing::unanswered));
   BOOST_TEST(x.has_said("warning: cluster.store: no member answers; training continues"));
   x.said.clear();
   x.etcd.answer(true);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(the_hosts_own_entry_is_no_other_leader) {
   x.etcd.pass(10);
   const auto of_a_lost_answer = x.etcd.open(lease_s);
   BOOST_TEST_REQUIRE(of_a_lost_answer->take(me, net::leader_store::part::continues)->is_mine);
-  BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::unanswered));
   BOOST_TEST(x.has_said("this host's own lease"));
   x.etcd.pass(10);
   BOOST_TEST((x.keeper.look() == lead_keeper::standing::held));
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(the_hosts_own_entry_is_no_other_leader) {
 BOOST_AUTO_TEST_CASE(a_host_that_was_cut_off_gives_way_to_the_one_that_leads_now) {
   keeping x;
   x.etcd.answer(false);
-  BOOST_TEST((x.keeper.look() == lead_keeper::standing::unheard));
+  BOOST_TEST((x.keeper.look() == lead_keeper::standing::unanswered));
   x.etcd.pass(10);
   x.etcd.answer(true);
   const auto theirs = x.etcd.open(lease_s);

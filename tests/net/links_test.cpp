@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(the_event_is_readable_while_there_is_something_to_receive) 
   BOOST_TEST(!l.of_a->send({beat{}, {}}).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(the_last_words_of_an_end_that_goes_are_heard) {
+BOOST_AUTO_TEST_CASE(the_last_message_of_an_end_that_closes_arrives) {
   linked_hosts l;
   BOOST_TEST_REQUIRE(l.of_b->send({call{1, 2, std::string(8'000'000, 'x')}, {}}).has_value());
   BOOST_TEST_REQUIRE(l.of_b->send({leaving{3}, {}}).has_value());

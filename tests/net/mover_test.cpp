@@ -73,17 +73,17 @@ BOOST_AUTO_TEST_CASE(the_time_in_which_transfers_come_in_is_counted_where_they_d
 BOOST_AUTO_TEST_CASE(notes_arrive_in_order_and_before_transfers_that_are_long) {
   mesh m(2);
   std::mutex mutex;
-  std::vector<std::string> heard;
+  std::vector<std::string> received;
   std::promise<void> all;
   m[1].on_note([&](uint32_t from, std::string_view text) {
     const std::lock_guard lock(mutex);
-    heard.emplace_back(from == 0 ? text : "of another place");
-    if (heard.size() == 200) all.set_value();
+    received.emplace_back(from == 0 ? text : "of another place");
+    if (received.size() == 200) all.set_value();
   });
   for (int i = 0; i < 200; ++i) m[0].note(1, fmt::format("{}{}", std::string(static_cast<size_t>(i * 20), 'n'), i));
   BOOST_TEST_REQUIRE((all.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready));
-  for (int i = 0; i < 200; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(heard[i].ends_with(fmt::to_string(i)));
-  BOOST_TEST(heard[199].size() == 199U * 20 + 3);
+  for (int i = 0; i < 200; ++i) BOOST_TEST_CONTEXT("i " << i) BOOST_TEST(received[i].ends_with(fmt::to_string(i)));
+  BOOST_TEST(received[199].size() == 199U * 20 + 3);
 }
 
 BOOST_AUTO_TEST_CASE(transfers_take_turns_so_a_short_one_overtakes_a_long_one) {

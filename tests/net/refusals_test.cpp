@@ -76,8 +76,8 @@ identity at_another_time(const tests::scratch_folder& f, const std::string& host
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Returns the bytes of a greeting, as greeting.cpp sends it.
-std::string greeting_bytes(uint16_t version) {
+/// Returns the bytes of a hello message, as link_hello.cpp sends it.
+std::string hello_bytes(uint16_t version) {
   return std::string("TROUPE") + static_cast<char>(version) + '\0' + '\1' + '\0' + '\0';
 }
 
@@ -85,9 +85,9 @@ std::string greeting_bytes(uint16_t version) {
 
 BOOST_AUTO_TEST_CASE(a_certificate_of_another_authority_is_refused_by_both) {
   gate g(hosts().of("node1"));
-  const std::string heard = refusal_of(g, hosts().of("node2", "theirs"));
+  const std::string received = refusal_of(g, hosts().of("node2", "theirs"));
   BOOST_TEST(
-      heard ==
+      received ==
       "the certificate for 'node1' is of another authority; wanted one of the authority 'theirs'; it refuses, too: "
       "the certificate for 'node2' is of another authority; wanted one of the authority 'ours'");
   BOOST_TEST(
@@ -109,9 +109,9 @@ BOOST_AUTO_TEST_CASE(an_authority_of_the_same_name_is_another_one) {
 BOOST_AUTO_TEST_CASE(a_certificate_that_has_expired_is_refused) {
   const tests::scratch_folder f;
   gate g(hosts().of("node1"));
-  const std::string heard = refusal_of(g, at_another_time(f, "node2", -10));
-  BOOST_TEST(has(heard, "it refuses: the certificate for 'node2' expired 20"), heard);
-  BOOST_TEST(has(heard, " UTC; the clock here shows 20"));
+  const std::string received = refusal_of(g, at_another_time(f, "node2", -10));
+  BOOST_TEST(has(received, "it refuses: the certificate for 'node2' expired 20"), received);
+  BOOST_TEST(has(received, " UTC; the clock here shows 20"));
   BOOST_TEST(has(g.next_sentence(), "the certificate for 'node2' expired 20"));
   gate late(at_another_time(f, "node1", -10));
   BOOST_TEST(has(refusal_of(late, hosts().of("node2")), "the certificate for 'node1' expired 20"));
@@ -121,8 +121,8 @@ BOOST_AUTO_TEST_CASE(a_certificate_that_has_expired_is_refused) {
 BOOST_AUTO_TEST_CASE(a_certificate_that_is_not_good_yet_is_refused) {
   const tests::scratch_folder f;
   gate g(hosts().of("node1"));
-  const std::string heard = refusal_of(g, at_another_time(f, "node2", 2));
-  BOOST_TEST(has(heard, "it refuses: the certificate for 'node2' is valid only from 20"), heard);
+  const std::string received = refusal_of(g, at_another_time(f, "node2", 2));
+  BOOST_TEST(has(received, "it refuses: the certificate for 'node2' is valid only from 20"), received);
   BOOST_TEST(has(g.next_sentence(), "the certificate for 'node2' is valid only from 20"));
 }
 
@@ -151,10 +151,10 @@ BOOST_AUTO_TEST_CASE(who_shows_no_certificate_is_told_so_and_nothing_else) {
   gate g(hosts().of("node1"));
   stranger s(g.port());
   BOOST_TEST_REQUIRE(s.begin_tls());
-  s.say(greeting_bytes(1));
-  const std::string heard = s.hear();
-  BOOST_TEST(heard.substr(0, 9) == std::string("TROUPE\1\0\0", 9));
-  BOOST_TEST(heard.substr(11) == "no certificate was shown; wanted one of the authority 'ours'");
+  s.say(hello_bytes(1));
+  const std::string received = s.hear();
+  BOOST_TEST(received.substr(0, 9) == std::string("TROUPE\1\0\0", 9));
+  BOOST_TEST(received.substr(11) == "no certificate was shown; wanted one of the authority 'ours'");
   BOOST_TEST(g.next_sentence() == "no certificate was shown; wanted one of the authority 'ours'");
   BOOST_TEST(!g.has_links());
 }
@@ -172,15 +172,15 @@ BOOST_AUTO_TEST_CASE(another_version_of_the_protocol_is_refused) {
   gate g(hosts().of("node1"));
   stranger s(g.port());
   BOOST_TEST_REQUIRE(s.begin_tls(hosts().path() / "ours/node2"));
-  s.say(greeting_bytes(9));
-  BOOST_TEST(s.hear() == greeting_bytes(1));
+  s.say(hello_bytes(9));
+  BOOST_TEST(s.hear() == hello_bytes(1));
   BOOST_TEST(g.next_sentence() ==
              "wanted version 1 of the link protocol, got 9; install the same version of Troupe on all hosts");
   stranger t(g.port());
   BOOST_TEST_REQUIRE(t.begin_tls(hosts().path() / "ours/node2"));
   t.say("GET / HTTP/1.1\r\n\r\n");
-  BOOST_TEST(t.hear() == greeting_bytes(1));
-  BOOST_TEST(g.next_sentence() == "it is not a process of a Troupe job: it sends another greeting");
+  BOOST_TEST(t.hear() == hello_bytes(1));
+  BOOST_TEST(g.next_sentence() == "it is not a process of a Troupe job: its first message is no hello of Troupe");
 }
 
 BOOST_AUTO_TEST_CASE(an_older_tls_is_refused) {
@@ -213,8 +213,8 @@ BOOST_AUTO_TEST_CASE(a_port_that_speaks_no_tls_is_named) {
   std::thread other([&] {
     const int s = ::accept(listening, nullptr, nullptr);
     (void)!::send(s, "220 mail.example.org\r\n", 22, 0);
-    std::array<char, 4096> heard{};
-    (void)!::recv(s, heard.data(), heard.size(), 0);
+    std::array<char, 4096> received{};
+    (void)!::recv(s, received.data(), received.size(), 0);
     ::close(s);
   });
   const auto from = must(endpoint::open({hosts().of("node2")}));

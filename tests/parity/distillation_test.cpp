@@ -36,7 +36,7 @@ std::unique_ptr<torch_loop> loop_like(const actors::session& s, const torch_loop
 }
 
 /// Compares eight steps of a two-layer model with those of a LibTorch loop with the same initial weights.
-void compare(const settings& taught, int64_t teacher_width, taught_by lesson) {
+void compare(const settings& taught, int64_t teacher_width, taught_by distilled) {
   constexpr uint64_t global_rows = 12, sequence = 16, seed = 7;
   const actors::one_aten_thread alone;
   const small_job job(two_layers);
@@ -45,11 +45,11 @@ void compare(const settings& taught, int64_t teacher_width, taught_by lesson) {
   torch_loop_options of_teacher;
   of_teacher.layers = 3, of_teacher.width = teacher_width, of_teacher.heads = 4;
   const auto asked = loop_like(*ours, of_teacher, true);
-  lesson.teacher = asked.get();
+  distilled.teacher = asked.get();
   torch_loop_options o;
   o.layers = 2, o.width = 32, o.heads = 4;
   o.lr = 1e-2, o.eps = 1e-5, o.weight_decay = 0.1;
-  o.lesson = lesson;
+  o.distilled = distilled;
   const auto theirs = loop_like(*ours, o, false);
   data::source_options source;
   source.path = job.folder() / "corpus.txt";
@@ -84,34 +84,35 @@ BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_a_loop_that_asks_the_teache
 BOOST_AUTO_TEST_CASE(hidden_states_are_compared_with_those_of_the_layers_that_the_map_names) {
   const trained_teacher teacher(three_layers);
   const settings term = {"distillation.terms.hidden_states=2"};
-  taught_by lesson{
+  taught_by distilled{
       .kind = taught_by::divergence::forward_kl, .cross_entropy = 0.5, .logits = 0.75, .temperature = 2, .beta = 0.3};
-  lesson.hidden_states = 2;
-  lesson.hidden = {{0, 0}, {1, 1}, {2, 2}};
-  compare(teacher.taught() + term, 32, lesson);  // the model's two layers learn from the teacher's first two of three
-  lesson.hidden = {{0, 0}, {1, 2}, {2, 3}};
-  compare(teacher.taught() + term + reduced("[1, 2]"), 32, lesson);
+  distilled.hidden_states = 2;
+  distilled.hidden = {{0, 0}, {1, 1}, {2, 2}};
+  compare(teacher.taught() + term, 32,
+          distilled);  // the model's two layers learn from the teacher's first two of three
+  distilled.hidden = {{0, 0}, {1, 2}, {2, 3}};
+  compare(teacher.taught() + term + reduced("[1, 2]"), 32, distilled);
 }
 
 BOOST_AUTO_TEST_CASE(attention_maps_are_compared_with_those_of_the_layers_that_the_map_names) {
   const trained_teacher teacher(wider_teacher);  // has the same number of heads as the model
   const settings term = {"distillation.terms.attention=30"};
-  taught_by lesson{
+  taught_by distilled{
       .kind = taught_by::divergence::forward_kl, .cross_entropy = 0.5, .logits = 0.75, .temperature = 2, .beta = 0.3};
-  lesson.attention = 30;
-  lesson.maps = {{0, 0}, {1, 1}};
-  compare(teacher.taught() + term, 48, lesson);
+  distilled.attention = 30;
+  distilled.maps = {{0, 0}, {1, 1}};
+  compare(teacher.taught() + term, 48, distilled);
   const trained_teacher as_wide(three_layers);
-  lesson.maps = {{0, 0}, {1, 2}};
-  compare(as_wide.taught() + term + reduced("[0, 2]"), 32, lesson);
+  distilled.maps = {{0, 0}, {1, 2}};
+  compare(as_wide.taught() + term + reduced("[0, 2]"), 32, distilled);
 }
 
 BOOST_AUTO_TEST_CASE(a_block_that_learns_alone_takes_what_the_teachers_takes_and_learns_what_that_puts_out) {
   const trained_teacher as_wide(three_layers);
   const settings alone = {"distillation.layer_wise.enabled=true"};
-  taught_by lesson;
-  lesson.blocks = {{0, 1}, {1, 2}};  // the model's two layers learn from the teacher's first two of three
-  compare(as_wide.taught() + alone, 32, lesson);
+  taught_by distilled;
+  distilled.blocks = {{0, 1}, {1, 2}};  // the model's two layers learn from the teacher's first two of three
+  compare(as_wide.taught() + alone, 32, distilled);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_has_the_same_bits_wherever_the_teacher_and_states_lie) {

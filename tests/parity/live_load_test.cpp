@@ -27,7 +27,7 @@ settings on_disk(const small_job& job, const std::string& folder) {
           zero + "offload_param={device: nvme, nvme_path: " + path + ", max_in_cpu: 4096}"};
 }
 
-struct heard {
+struct opened_session {
   std::unique_ptr<actors::session> session;
   std::shared_ptr<std::vector<std::string>> warnings = std::make_shared<std::vector<std::string>>();
 
@@ -37,9 +37,9 @@ struct heard {
   }
 };
 
-heard open(const small_job& job, const settings& set, const std::filesystem::path& resume = {},
-           actors::load_options load = {}) {
-  heard out;
+opened_session open(const small_job& job, const settings& set, const std::filesystem::path& resume = {},
+                    actors::load_options load = {}) {
+  opened_session out;
   actors::session_options o;
   o.config = job.config(set);
   o.hooks.on_warning = [w = out.warnings](const std::string& line) { w->push_back(line); };

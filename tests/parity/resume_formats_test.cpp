@@ -32,13 +32,13 @@ struct opened {
 core::result<opened> try_resume(std::shared_ptr<const config::job_config> config, const fs::path& from,
                                 actors::load_options load = {}) {
   opened out;
-  auto heard = std::make_shared<std::vector<std::string>>();
-  actors::session_hooks hooks{.on_warning = [heard](const std::string& line) { heard->push_back(line); }};
+  auto warnings = std::make_shared<std::vector<std::string>>();
+  actors::session_hooks hooks{.on_warning = [warnings](const std::string& line) { warnings->push_back(line); }};
   auto s = actors::session::open(
       {.config = std::move(config), .hooks = std::move(hooks), .resume = from, .load = std::move(load)});
   if (!s) return core::fail(s.error());
   out.session = std::move(*s);
-  out.warnings = *heard;
+  out.warnings = *warnings;
   return out;
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t steps = 4;
 
 const settings by_use = data_2 + settings{"tied_gradients=per_use"};
-const settings lessons = {"distillation.terms.hidden_states=1", "distillation.terms.attention=5"};
+const settings both_terms = {"distillation.terms.hidden_states=1", "distillation.terms.attention=5"};
 const settings recomputed = {"activation_checkpointing.enabled=true"};
 
 settings cut(int ranks, const std::string& schedule, int chunks = 1) {
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_is_cut_into_the_stages_of_its_student_and_the_bit
                 stage(3) + cut(2, "zb_v", 2), stage(1) + cut(2, "interleaved", 2),
                 stage(3) + cut(2, "1f1b") + states_in_files(), stage(1) + settings{"cluster.early_updates=true"}},
                steps);
-  check_places(two, by_use + as_deep.taught() + lessons,
+  check_places(two, by_use + as_deep.taught() + both_terms,
                {stage(2), stage(1) + cut(2, "1f1b"), stage(3) + cut(4, "zb_h1"), stage(2) + cut(2, "zb_v", 2),
                 stage(3) + cut(2, "1f1b") + recomputed + settings{"cluster.offload_activations=cpu"}},
                steps);
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_teacher_is_cut_into_the_stages_of_its_student_and_the_bit
 BOOST_AUTO_TEST_CASE(stages_learn_from_a_teacher_in_16_bits) {
   const trained_teacher deeper(llama_teacher_as_wide), other(llama_teacher);
   const small_job job(tiny_llama);
-  check_places(job, by_use + deeper.taught() + lessons + settings{"bf16.enabled=true"},
+  check_places(job, by_use + deeper.taught() + both_terms + settings{"bf16.enabled=true"},
                {stage(3), stage(2) + cut(2, "1f1b"), stage(3) + cut(2, "dual_pipe_v", 2)}, steps);
   check_places(job, by_use + other.taught("jsd") + settings{"fp16.enabled=true"},
                {stage(3) + cut(3, "1f1b"), stage(1) + cut(2, "zb_h2")}, steps);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(masks_of_a_model_that_learns_from_a_teacher_have_the_same_b
   check_places(gpt2, by_use + wider.taught() + pruned("row_pruning", "topk", "mlp.c_fc"),
                {stage(2) + recomputed, stage(3), stage(3) + cut(2, "1f1b"), stage(3) + states_in_files()}, steps);
   check_places(two,
-               by_use + as_deep.taught() + lessons + pruned("sparse_pruning", "topk", "attn") +
+               by_use + as_deep.taught() + both_terms + pruned("sparse_pruning", "topk", "attn") +
                    pruned("row_pruning", "l1", "mlp.c_fc"),
                {stage(3), stage(1) + cut(2, "1f1b")}, steps);
   const settings set = by_use + wider.taught() + pruned("sparse_pruning", "snip_momentum", "c_fc");
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(masks_of_a_model_that_learns_from_a_teacher_have_the_same_b
 BOOST_AUTO_TEST_CASE(passes_change_no_bit_of_a_step_that_learns_from_a_teacher) {
   const trained_teacher as_deep(three_layers);
   const small_job job(two_layers);
-  const settings set = by_use + as_deep.taught() + lessons;
+  const settings set = by_use + as_deep.taught() + both_terms;
   const auto reference = train(job, set + stage(3), steps);
   for (const std::string passes :
        {"[prefetch, selective_gather, fuse_buckets]", "[recompute, prefetch]", "[recompute, offload_activation]"})
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(blocks_that_are_their_teachers_have_nothing_to_learn_and_on
 BOOST_AUTO_TEST_CASE(a_teacher_that_cannot_be_cut_is_refused_by_name) {
   const trained_teacher as_deep(three_layers);
   const small_job job(two_layers);
-  const settings set = by_use + as_deep.taught() + lessons;
+  const settings set = by_use + as_deep.taught() + both_terms;
   const auto says = [&](const settings& more, const std::string& text) {
     const std::string said = refusal_of(job, set + more);
     BOOST_TEST(said.find(text) != std::string::npos, said);

@@ -101,15 +101,15 @@ struct torch_loop::parts {
     return x.add(linear(at::gelu(linear(norm(x, h + ".ln_2"), h + ".mlp.c_fc"), "tanh"), h + ".mlp.c_proj"));
   }
   /// Returns the sum of the distillation losses of all blocks, each of which is computed independently.
-  at::Tensor block_lessons(const at::Tensor& all) const {
+  at::Tensor block_losses(const at::Tensor& all) const {
     states of_teacher;
     {
       const at::NoGradGuard no_grad;
-      (void)o.lesson.teacher->parts_->logits_of(all, &of_teacher);
+      (void)o.distilled.teacher->parts_->logits_of(all, &of_teacher);
     }
     at::Tensor out = at::scalar_tensor(0, at::kFloat);
-    for (size_t l = 0; l < o.lesson.blocks.size(); ++l) {
-      const auto& [from, to] = o.lesson.blocks[l];
+    for (size_t l = 0; l < o.distilled.blocks.size(); ++l) {
+      const auto& [from, to] = o.distilled.blocks[l];
       const at::Tensor made = block(static_cast<int64_t>(l), of_teacher.hidden.at(size_t(from)), nullptr);
       out = out.add(made.sub(of_teacher.hidden.at(size_t(to))).square().mean());
     }
@@ -135,8 +135,8 @@ struct torch_loop::parts {
   at::Tensor own_loss(const at::Tensor& logits, const at::Tensor& all) const {
     return at::cross_entropy_loss(logits, all.narrow(1, 1, all.size(1) - 1).reshape({-1}));
   }
-  at::Tensor lesson(const at::Tensor& logits, const at::Tensor& all, const states& own) const {
-    const auto& by = o.lesson;
+  at::Tensor distillation_loss(const at::Tensor& logits, const at::Tensor& all, const states& own) const {
+    const auto& by = o.distilled;
     at::Tensor taught;
     states of_teacher;
     {
@@ -188,10 +188,10 @@ double torch_loop::step(const std::vector<int64_t>& tokens, int64_t rows) {
   parts::states own;
   const at::Tensor all = parts::as_tensor(tokens, rows), logits = p.logits_of(all, &own);
   at::Tensor loss = p.own_loss(logits, all);
-  if (!p.o.lesson.blocks.empty())
-    loss = p.block_lessons(all);
-  else if (p.o.lesson.teacher != nullptr)
-    loss = loss.mul(p.o.lesson.cross_entropy).add(p.lesson(logits, all, own));
+  if (!p.o.distilled.blocks.empty())
+    loss = p.block_losses(all);
+  else if (p.o.distilled.teacher != nullptr)
+    loss = loss.mul(p.o.distilled.cross_entropy).add(p.distillation_loss(logits, all, own));
   std::vector<at::Tensor> leaves;
   for (const auto& [name, t] : p.weights) leaves.push_back(t);
   const auto gradients = torch::autograd::grad({loss}, leaves, {}, std::nullopt, false, /*allow_unused=*/true);

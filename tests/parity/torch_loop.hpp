@@ -44,7 +44,7 @@ struct torch_loop_options {
   /// `.head_pruning_scores`; the mask's gradient passes to the scores by the straight-through estimator.
   double kept_scores = 1;
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 0, weight_decay = 0, clip = 1;
-  taught_by lesson = {};
+  taught_by distilled = {};
 };
 
 class torch_loop {

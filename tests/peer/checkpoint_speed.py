@@ -45,10 +45,10 @@ def rank_main(folder, stage):
     engine.backward(engine(x, labels=x).loss)
     engine.step()
 
-    def timed(deed):
+    def timed(action):
         dist.barrier()
         start = time.monotonic()
-        deed()
+        action()
         dist.barrier()
         return time.monotonic() - start
 

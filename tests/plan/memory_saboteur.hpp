@@ -71,7 +71,7 @@ class memory_saboteur : public order_saboteur {
     return b != old;
   }
   bool forget_the_slot_of_a_weight_part() {
-    auto* x = any([](const instruction& i) { return i.kind == kind::weigh && i.slots.arrived != none; });
+    auto* x = any([](const instruction& i) { return i.kind == kind::backward_weight && i.slots.arrived != none; });
     if (x == nullptr) return false;
     x->slots.arrived = none;
     return true;

@@ -11,20 +11,20 @@ order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
     base_.push_back(n);
     n += static_cast<uint32_t>(p->instructions.size());
   }
-  uint32_t meetings = 0;
+  uint32_t collectives = 0;
   for (uint32_t c = 0; c < ranks[0]->num_collectives.size(); ++c) {
-    first_meeting_.push_back(2 * n + meetings);
+    first_collective_.push_back(2 * n + collectives);
     uint32_t most = 0;
     for (const auto& p : ranks) most = std::max(most, p->num_collectives[c]);
-    meetings += most;
+    collectives += most;
   }
-  next_.resize(2 * n + meetings);
+  next_.resize(2 * n + collectives);
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const rank_plan& p = *ranks[r];
     for (const auto& x : p.instructions) {
       if (!runs(x, taken)) continue;
-      edge(start(r, x.id), x.lane == lane::fabric ? meeting(x) : end(r, x.id));
-      if (x.lane == lane::fabric) edge(meeting(x), end(r, x.id));
+      edge(start(r, x.id), x.lane == lane::fabric ? collective(x) : end(r, x.id));
+      if (x.lane == lane::fabric) edge(collective(x), end(r, x.id));
       for (uint32_t on : x.after)
         if (runs(p.instructions[on], taken)) edge(end(r, on), start(r, x.id));
     }
@@ -45,12 +45,12 @@ order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
 
 uint32_t order_oracle::acts(uint32_t r, uint32_t id) const {
   const auto& x = ranks_[r]->instructions[id];
-  return x.lane == lane::fabric ? meeting(x) : start(r, id);
+  return x.lane == lane::fabric ? collective(x) : start(r, id);
 }
 
 bool order_oracle::before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const {
   const auto& x = ranks_[ra]->instructions[a];
-  const uint32_t from = x.lane == lane::fabric ? meeting(x) : end(ra, a), to = acts(rb, b);
+  const uint32_t from = x.lane == lane::fabric ? collective(x) : end(ra, a), to = acts(rb, b);
   if (from == to) return false;
   std::vector<bool> seen(next_.size(), false);
   std::vector<uint32_t> todo{from};

@@ -20,14 +20,16 @@ class order_oracle {
   // one node, which leads to all their ends.
   [[nodiscard]] uint32_t start(uint32_t r, uint32_t id) const { return 2 * (base_[r] + id); }
   [[nodiscard]] uint32_t end(uint32_t r, uint32_t id) const { return start(r, id) + 1; }
-  [[nodiscard]] uint32_t meeting(const instruction& x) const { return first_meeting_[x.communicator] + x.sequence; }
+  [[nodiscard]] uint32_t collective(const instruction& x) const {
+    return first_collective_[x.communicator] + x.sequence;
+  }
   /// Returns the node at which the instruction first accesses its memory.
   [[nodiscard]] uint32_t acts(uint32_t r, uint32_t id) const;
   void edge(uint32_t from, uint32_t to) { next_[from].push_back(to); }
 
   rank_plans ranks_;
   std::vector<uint32_t> base_;
-  std::vector<uint32_t> first_meeting_;  // node number of the first collective of each communicator
+  std::vector<uint32_t> first_collective_;  // node number of the first collective of each communicator
   std::vector<std::vector<uint32_t>> next_;
 };
 

@@ -92,12 +92,13 @@ class order_saboteur : public plan_changer {
     x.guard = x.guard == guard::always ? guard::not_skipped : guard::always;
     return true;
   }
-  bool drop_a_weight_part() { return drop(kind::weigh); }
+  bool drop_a_weight_part() { return drop(kind::backward_weight); }
   bool repeat_a_weight_part() {
-    auto* x = any([](const instruction& i) { return i.kind == kind::weigh; });
+    auto* x = any([](const instruction& i) { return i.kind == kind::backward_weight; });
     if (x == nullptr) return false;
     auto* y = any([x](const instruction& i) {
-      return i.kind == kind::weigh && i.subject == x->subject && i.segment == x->segment && i.micro != x->micro;
+      return i.kind == kind::backward_weight && i.subject == x->subject && i.segment == x->segment &&
+             i.micro != x->micro;
     });
     if (y == nullptr) return false;
     y->micro = x->micro;
@@ -105,7 +106,7 @@ class order_saboteur : public plan_changer {
   }
   // Swaps the weight part of a backward with its input part, as if the plan generator had confused the two.
   bool weigh_before_the_input_part() {
-    auto* x = any([](const instruction& i) { return i.kind == kind::weigh; });
+    auto* x = any([](const instruction& i) { return i.kind == kind::backward_weight; });
     if (x == nullptr) return false;
     auto* input = any([x](const instruction& i) {
       return i.kind == kind::backward && i.subject == x->subject && i.segment == x->segment && i.micro == x->micro;
@@ -114,7 +115,7 @@ class order_saboteur : public plan_changer {
     return true;
   }
   bool reduce_before_a_weight_part() {
-    const auto waits_for = [this](uint32_t on) { return p_.instructions[on].kind == kind::weigh; };
+    const auto waits_for = [this](uint32_t on) { return p_.instructions[on].kind == kind::backward_weight; };
     auto* x =
         any([&](const instruction& i) { return i.kind == kind::reduce && std::ranges::any_of(i.after, waits_for); });
     if (x == nullptr) return false;

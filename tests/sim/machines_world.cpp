@@ -72,8 +72,8 @@ class world {
     for (const auto& c : around_.left_behind) c->dismiss();
     schedule_.drain();
     around_.left_behind.clear();
-    net_.meetings.clear();
-    around_.meetings.clear();
+    net_.collectives.clear();
+    around_.collectives.clear();
   }
   world(const world&) = delete;
   world& operator=(const world&) = delete;
@@ -122,10 +122,10 @@ class world {
     const auto done = [](const machine& m) { return m.is_done; };
     return code_ && machines_[0].children->is_empty() && std::all_of(machines_.begin() + 1, machines_.end(), done);
   }
-  void for_each_family(auto deed) {
+  void for_each_family(auto action) {
     for (auto& m : machines_)
-      if (m.children) deed(*m.children);
-    for (auto& o : orphans_) deed(*o);
+      if (m.children) action(*m.children);
+    for (auto& o : orphans_) action(*o);
   }
 
   [[nodiscard]] cluster::supervised_job job() const {
@@ -330,7 +330,7 @@ class world {
       out = std::min(out, std::max(mine, x.stopped_until_ns));
     }
     for_each_family([&](const simulated_children& c) { out = std::min(out, c.processes_due_ns()); });
-    for (const auto& [term, meets] : net_.meetings) out = std::min(out, meets->due_ns());
+    for (const auto& [term, meets] : net_.collectives) out = std::min(out, meets->due_ns());
     return std::min(out, std::max(supervisor, supervisor_stopped_until_ns_));
   }
 
@@ -340,7 +340,7 @@ class world {
       later_.erase(later_.begin());
       what();
     }
-    for (const auto& [term, meets] : net_.meetings) meets->go_on();
+    for (const auto& [term, meets] : net_.collectives) meets->go_on();
     launch();
     for (uint32_t m = 1; m < machines_.size(); ++m) run_agent(m);
     for_each_family([](simulated_children& c) { c.run_processes(); });

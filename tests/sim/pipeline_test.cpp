@@ -89,7 +89,7 @@ std::vector<lane_time> times_of(const scenario& s, const sim_result& result) {
     t.busy_ms += ms - begun_ms[e.rank];
     t.end_ms = ms;
     if (x.kind == plan::kind::backward) t.kept -= x.use == plan::use::input ? whole - part : whole;
-    if (x.kind == plan::kind::weigh) t.kept -= part;
+    if (x.kind == plan::kind::backward_weight) t.kept -= part;
   }
   return out;
 }

@@ -46,7 +46,7 @@ class world {
     for (const auto& c : around_.left_behind) c->dismiss();
     schedule_.drain();
     around_.left_behind.clear();
-    around_.meetings.clear();
+    around_.collectives.clear();
   }
   world(const world&) = delete;
   world& operator=(const world&) = delete;

@@ -83,18 +83,18 @@ class replayer {
     if (!plan::acts(x.guard, taken_)) return {};
     if (x.lane != plan::lane::fabric) return e.end ? end({{e.rank, e.id}}) : start({{e.rank, e.id}});
     // A collective moves bytes between the last start and the first end among its members.
-    auto& met = meetings_[{x.communicator, x.sequence}];
-    if (e.end) return std::exchange(met.over, true) ? core::result<void>{} : end(met.members);
-    met.members.push_back({e.rank, e.id});
+    auto& posted = collectives_[{x.communicator, x.sequence}];
+    if (e.end) return std::exchange(posted.over, true) ? core::result<void>{} : end(posted.members);
+    posted.members.push_back({e.rank, e.id});
     const auto& all = plans_[e.rank]->layout->communicators[x.communicator].members;
-    if (met.members.size() < all.size()) return {};
-    std::ranges::sort(met.members, {}, &instruction_place::rank);
-    return start(met.members);
+    if (posted.members.size() < all.size()) return {};
+    std::ranges::sort(posted.members, {}, &instruction_place::rank);
+    return start(posted.members);
   }
   meaning made() { return std::move(made_); }
 
  private:
-  struct meeting {
+  struct posted_collective {
     std::vector<instruction_place> members;
     bool over = false;
   };
@@ -181,7 +181,7 @@ class replayer {
   memory_of_all memory_;
   std::vector<std::vector<use>> using_;  // bytes that running instructions use, by rank
   // Starts and end of each collective, by communicator and sequence number.
-  std::map<std::pair<uint32_t, uint32_t>, meeting> meetings_;
+  std::map<std::pair<uint32_t, uint32_t>, posted_collective> collectives_;
   // Input values of running instructions, by rank and instruction.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> found_;
   meaning made_;

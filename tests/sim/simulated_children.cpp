@@ -98,7 +98,7 @@ void simulated_children::hear(uint32_t place) {
     for (auto& p : *came) {
       ++messages_;
       if (std::holds_alternative<cluster::leaving>(p.what)) all_[place].leaves = true;
-      heard_(place, std::move(p));
+      received_(place, std::move(p));
     }
   }
 }

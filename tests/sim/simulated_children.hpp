@@ -15,15 +15,15 @@ namespace troupe::actors {
 
 class simulated_children {
  public:
-  using heard = std::function<void(uint32_t place, cluster::parcel p)>;
+  using received = std::function<void(uint32_t place, cluster::parcel p)>;
   using ended = std::function<void(uint32_t place, const std::string& how)>;
 
-  /// `places` is the number of processes in the whole job; `on_heard` receives their messages, `on_ended` the reason of
-  /// an end.
-  simulated_children(surroundings& around, uint32_t places, uint64_t seed, heard on_heard, ended on_ended)
+  /// `places` is the number of processes in the whole job; `on_received` receives their messages, `on_ended` the reason
+  /// of an end.
+  simulated_children(surroundings& around, uint32_t places, uint64_t seed, received on_received, ended on_ended)
       : around_(around),
         random_(seed),
-        heard_(std::move(on_heard)),
+        received_(std::move(on_received)),
         ended_(std::move(on_ended)),
         all_(places),
         why_(places) {}
@@ -79,7 +79,7 @@ class simulated_children {
 
   surroundings& around_;
   std::mt19937_64 random_;
-  heard heard_;
+  received received_;
   ended ended_;
   std::vector<child> all_;
   std::vector<std::string> why_;

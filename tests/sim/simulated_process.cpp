@@ -236,11 +236,11 @@ script simulated_process::enter() {
     around_.watch.continues_at(steps_);
     opening_call opening;
     say(cluster::call{term, ++calls_, encode(peer_call(opening))});
-    meetings_ = std::make_shared<term_meetings>(
+    collectives_ = std::make_shared<term_collectives>(
         around_.clock, *plans->second.front().front()->layout, term,
         [&watch = around_.watch](uint64_t t, const life& who) { watch.meets(t, who); },
         around_.between != nullptr ? around_.between->passes : passing());
-    if (around_.between != nullptr) around_.between->meetings[term] = meetings_;
+    if (around_.between != nullptr) around_.between->collectives[term] = collectives_;
   } else {
     std::optional<core::result<cluster::call>> first;
     co_await room_.until([&] {
@@ -263,11 +263,11 @@ script simulated_process::enter() {
     });
     if (!known) co_return core::fail(*lost_peer_);
     if (!*known) co_return core::fail((*known).error());
-    meetings_ = around_.between->meetings[term];
+    collectives_ = around_.between->collectives[term];
   }
   if (who.first_place_of(who.machine()) == life_->place) {
     const auto board = thing();
-    around_.meetings[board.get()] = meetings_;
+    around_.collectives[board.get()] = collectives_;
     offer(boards_offer, board);
   }
   offer(first_bell_offer + life_->place, thing());
@@ -277,8 +277,8 @@ script simulated_process::enter() {
     return offered.has_value();
   });
   if (!*offered) co_return core::fail(offered->error());
-  if ((**offered).contains(boards_offer)) meetings_ = around_.meetings[(**offered)[boards_offer].get()];
-  company_setup setup{&plans->second, {}, life_, meetings_, around_.seed + term, {}};
+  if ((**offered).contains(boards_offer)) collectives_ = around_.collectives[(**offered)[boards_offer].get()];
+  company_setup setup{&plans->second, {}, life_, collectives_, around_.seed + term, {}};
   for (const auto& s : order_.order.seats)
     if (s.place == life_->place) setup.seat = s;
   if (term == around_.fault.run) setup.fault = around_.fault;
@@ -473,7 +473,7 @@ script simulated_process::leave_term(core::error why) {
     co_await room_.until([&] { return company_->is_at_rest(); });
     company_.reset();
   }
-  meetings_.reset();
+  collectives_.reset();
   life_->term = 0;
   life_->has_a_run = false;
   if (end->is_final) co_return core::fail(end->kind, end->text);

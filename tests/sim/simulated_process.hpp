@@ -43,7 +43,8 @@ struct network {                   ///< the connections between the machines of 
   std::function<void(int64_t due_ns, std::function<void()>)> later;
   /// Returns the process with this index, or null if none runs.
   std::function<simulated_process*(uint32_t place)> at;
-  std::map<uint64_t, std::shared_ptr<term_meetings>> meetings{};  ///< collectives of each term, by the term's number
+  std::map<uint64_t, std::shared_ptr<term_collectives>>
+      collectives{};  ///< collectives of each term, by the term's number
 };
 
 struct surroundings {  ///< the objects that all processes of a simulated world share
@@ -51,7 +52,7 @@ struct surroundings {  ///< the objects that all processes of a simulated world 
   sim_scheduler& clock;
   run_watch& watch;
   std::map<uint32_t, plans_by_choice> plans;  ///< plans of the job, by number of data ranks
-  std::map<const cluster::descriptor*, std::shared_ptr<term_meetings>> meetings{};
+  std::map<const cluster::descriptor*, std::shared_ptr<term_collectives>> collectives{};
   uint64_t steps = 0;  ///< number of steps of the job
   uint64_t seed = 0;
   int64_t lost_after_ns = 0;
@@ -132,7 +133,7 @@ class simulated_process {
   int64_t rested_ns_ = INT64_MAX;  ///< virtual time at which the ranks of an ending term have stopped
 
   cluster::term_order order_;
-  std::shared_ptr<term_meetings> meetings_;
+  std::shared_ptr<term_collectives> collectives_;
   std::unique_ptr<term_company> company_;
   uint64_t steps_ = 0, runs_ = 0, calls_ = 0;
   std::map<uint64_t, uint32_t> parts_;  ///< number of processes that have written their part of a save, by number of

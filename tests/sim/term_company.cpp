@@ -11,7 +11,7 @@ namespace troupe::actors {
 /// A communicator member that checks before each call whether its process is alive and reachable.
 class watched_member final : public fabric::communicator {
  public:
-  watched_member(std::shared_ptr<term_meetings> at, shared_life who, uint32_t communicator,
+  watched_member(std::shared_ptr<term_collectives> at, shared_life who, uint32_t communicator,
                  std::unique_ptr<fabric::communicator> inner)
       : at_(std::move(at)), who_(std::move(who)), communicator_(communicator), inner_(std::move(inner)) {}
   ~watched_member() override {
@@ -61,14 +61,14 @@ class watched_member final : public fabric::communicator {
     return passes_ns() > at_->clock_.now_ns() || std::ranges::any_of(at_->held_back_, is_mine);
   }
 
-  std::shared_ptr<term_meetings> at_;
+  std::shared_ptr<term_collectives> at_;
   shared_life who_;
   uint32_t communicator_;
   std::shared_ptr<fabric::communicator> inner_;
 };
 
-term_meetings::term_meetings(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
-                             std::function<void(uint64_t, const life&)> posted, passing passes)
+term_collectives::term_collectives(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
+                                   std::function<void(uint64_t, const life&)> posted, passing passes)
     : clock_(clock),
       passes_(std::move(passes)),
       term_(term),
@@ -89,7 +89,7 @@ term_meetings::term_meetings(sim_scheduler& clock, const plan::job_layout& layou
   pulses_ = std::make_shared<pulse_board>(ranks);
 }
 
-int64_t term_meetings::passes_from(uint32_t communicator, uint32_t machine) const {
+int64_t term_collectives::passes_from(uint32_t communicator, uint32_t machine) const {
   int64_t out = clock_.now_ns();
   if (!passes_) return out;
   for (const auto& l : groups_[communicator].lives)
@@ -99,18 +99,18 @@ int64_t term_meetings::passes_from(uint32_t communicator, uint32_t machine) cons
 
 // A partition may begin when all ranks have arrived at a collective. Then some members have received all bytes and
 // others have not: half of the wake-ups are delayed until the partition ends.
-void term_meetings::wake_later(int64_t delay_ns, uint32_t communicator, uint32_t member, uint64_t sequence) {
+void term_collectives::wake_later(int64_t delay_ns, uint32_t communicator, uint32_t member, uint64_t sequence) {
   const auto& g = groups_[communicator];
   if ((sequence + member) % 2 == 0 && g.lives[member] != nullptr)
     delay_ns = std::max(delay_ns, passes_from(communicator, g.lives[member]->machine) - clock_.now_ns());
   if (const auto l = g.members[member].lock())
     clock_.post_later(std::chrono::nanoseconds(delay_ns), l->lanes[static_cast<size_t>(plan::lane::fabric)],
-                      wake{meeting_id{communicator, sequence}.number()});
+                      wake{collective_id{communicator, sequence}.number()});
 }
 
-int64_t term_meetings::due_ns() const { return held_back_.empty() ? INT64_MAX : held_back_.front().due_ns; }
+int64_t term_collectives::due_ns() const { return held_back_.empty() ? INT64_MAX : held_back_.front().due_ns; }
 
-void term_meetings::go_on() {
+void term_collectives::go_on() {
   while (due_ns() <= clock_.now_ns()) {
     const held_back x = std::move(held_back_.front());
     held_back_.pop_front();
@@ -125,9 +125,10 @@ void term_meetings::go_on() {
   }
 }
 
-std::shared_ptr<fabric::communicator> term_meetings::join(const shared_life& who,
-                                                          const std::shared_ptr<rank_links>& links,
-                                                          uint32_t communicator, uint32_t member, fabric::waker wake) {
+std::shared_ptr<fabric::communicator> term_collectives::join(const shared_life& who,
+                                                             const std::shared_ptr<rank_links>& links,
+                                                             uint32_t communicator, uint32_t member,
+                                                             fabric::waker wake) {
   auto& g = groups_[communicator];
   g.members[member] = links;
   g.lives[member] = who;
@@ -164,10 +165,10 @@ void term_company::furnish(rank_parts& x, uint32_t rank, const company_setup& se
     }
   x.setup.programs = std::make_shared<const rank_programs>(std::move(programs));
   x.setup.patience = {std::chrono::seconds{3}, std::chrono::seconds{6}, std::chrono::seconds{6}, {}};
-  x.setup.pulses = setup.meetings->pulses();
+  x.setup.pulses = setup.collectives->pulses();
   for (auto& lane : std::span(x.lanes).subspan(1)) lane = [m = models_] { return make_modelled_executor(m); };
   const auto join = [&](uint32_t c, uint32_t member, fabric::waker wake) {
-    return setup.meetings->join(setup.who, x.links, c, member, std::move(wake));
+    return setup.collectives->join(setup.who, x.links, c, member, std::move(wake));
   };
   // The members are moved into the executor, not shared: they must be destroyed with the lane, so that its peers notice
   // it.

@@ -42,11 +42,11 @@ using passing = std::function<int64_t(uint32_t one, uint32_t other)>;
 /// The collectives of a term. The leading process creates them and offers them to the others. Members of killed
 /// processes remain but send nothing, like shared memory. No data arrives between partitioned machines, and a
 /// collective at which all ranks have arrived may have ended for some of them only.
-class term_meetings : public std::enable_shared_from_this<term_meetings> {
+class term_collectives : public std::enable_shared_from_this<term_collectives> {
  public:
   /// `posted` is called whenever a rank of a process arrives at a collective of this term.
-  term_meetings(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
-                std::function<void(uint64_t term, const life& who)> posted, passing passes = {});
+  term_collectives(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
+                   std::function<void(uint64_t term, const life& who)> posted, passing passes = {});
 
   std::shared_ptr<fabric::communicator> join(const shared_life& who, const std::shared_ptr<rank_links>& links,
                                              uint32_t communicator, uint32_t member, fabric::waker wake);
@@ -89,7 +89,7 @@ struct company_setup {
   const plans_by_choice* plans = nullptr;
   cluster::seat seat;
   shared_life who;
-  std::shared_ptr<term_meetings> meetings;
+  std::shared_ptr<term_collectives> collectives;
   uint64_t seed = 0;
   sim_fault fault;  ///< the fault strikes the first process that runs its rank
 };

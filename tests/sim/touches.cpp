@@ -103,7 +103,7 @@ class toucher {
     is_piece() ? add_piece(x_.slots.leaving, touch::way::writes) : write_slot(x_.slots.leaving);
     x_.kind == kind::forward ? write_slot(x_.slots.window) : read_slot(x_.slots.window);
     if (x_.kind == kind::forward && x_.subject + 1 == l_.table->units.size()) change({area::losses, x_.micro});
-    if ((x_.kind != kind::backward && x_.kind != kind::weigh) || !plan::writes_gradients(x_.use)) return;
+    if ((x_.kind != kind::backward && x_.kind != kind::backward_weight) || !plan::writes_gradients(x_.use)) return;
     std::vector<uint32_t> slots;
     for (const uint32_t q : computed_on())
       if (l_.trains(q)) slots.push_back(bucket_slot(l_.bucket_of[q]));

@@ -1,7 +1,7 @@
 // A library that is loaded before a program of a job (LD_PRELOAD) and disturbs it at a random instant with an
 // unexpected exception or exit. Instants are counted in C++ allocations of all threads, because few instructions are
-// between two of them. TROUPE_TEST_FAULT has the form "WHO DEED NUMBER MARK". WHO is the number of a process in its
-// job, or `front` for the program that has none. DEED is `throw`, `exit` or `count`. NUMBER is the number of
+// between two of them. TROUPE_TEST_FAULT has the form "WHO ACTION NUMBER MARK". WHO is the number of a process in its
+// job, or `front` for the program that has none. ACTION is `throw`, `exit` or `count`. NUMBER is the number of
 // allocations, for `exit` followed by :CODE. MARK is a file that the fault creates, so that it happens only once;
 // `count` writes the number of allocations into MARK when the program ends.
 #include <fcntl.h>
@@ -16,10 +16,10 @@
 
 namespace {
 
-enum class deed : unsigned char { none, throws, exits, counts };
+enum class action : unsigned char { none, throws, exits, counts };
 
 struct fault {
-  deed what = deed::none;
+  action what = action::none;
   unsigned long number = 0;
   int code = 0;
   char mark[512] = {};
@@ -37,14 +37,14 @@ __attribute__((constructor)) void read_fault() {
   if (std::sscanf(text, "%15s %15s %lu:%d %511s", who, what, &x.number, &x.code, x.mark) != 5) return;
   const char* const place = link == nullptr ? "front" : std::strchr(link, ':') + 1;
   if (std::strcmp(who, place) != 0 || (::access(x.mark, F_OK) == 0 && std::strcmp(what, "count") != 0)) return;
-  x.what = std::strcmp(what, "throw") == 0  ? deed::throws
-           : std::strcmp(what, "exit") == 0 ? deed::exits
-                                            : deed::counts;
+  x.what = std::strcmp(what, "throw") == 0  ? action::throws
+           : std::strcmp(what, "exit") == 0 ? action::exits
+                                            : action::counts;
   wanted = x;
 }
 
 __attribute__((destructor)) void write_count() {
-  if (wanted.what != deed::counts) return;
+  if (wanted.what != action::counts) return;
   if (std::FILE* const out = std::fopen(wanted.mark, "w"); out != nullptr) {
     std::fprintf(out, "%lu", allocations.load());
     std::fclose(out);
@@ -53,13 +53,13 @@ __attribute__((destructor)) void write_count() {
 
 /// Counts an allocation. Returns true if this allocation must throw; ends the process instead if the fault is an exit.
 bool meets() {
-  if (wanted.what == deed::none) return false;
+  if (wanted.what == action::none) return false;
   if (allocations.fetch_add(1, std::memory_order_relaxed) + 1 != wanted.number) return false;
   const int mark = ::open(wanted.mark, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (mark < 0) return false;
   ::close(mark);
-  if (wanted.what == deed::exits) ::_exit(wanted.code);
-  return wanted.what == deed::throws;
+  if (wanted.what == action::exits) ::_exit(wanted.code);
+  return wanted.what == action::throws;
 }
 
 void* taken(std::size_t bytes, std::size_t alignment) {

@@ -37,10 +37,10 @@ const std::string job =
     "telemetry: {json_lines: true, report: false}\n"
     "cluster: {processes: ranks, lost_after: 5s, restarts: {backoff: 50ms}}\n";
 
-/// Runs the job with the fault `deed` in the process `who`.
-finished faulted(const command_folder& f, const std::string& who, const std::string& deed) {
+/// Runs the job with the fault `action` in the process `who`.
+finished faulted(const command_folder& f, const std::string& who, const std::string& action) {
   const auto library = std::filesystem::path(places::host_program_binary).replace_filename("survive_faults.so");
-  const std::string fault = fmt::format("{} {} {}", who, deed, (f.folder.path() / ("mark." + who)).string());
+  const std::string fault = fmt::format("{} {} {}", who, action, (f.folder.path() / ("mark." + who)).string());
   return process({places::troupe_binary, "train", "job.yaml", "--json", "--set", "output=out"}, f.folder.path(),
                  [&] {
                    add_sanitizer_options(any_link_order);
@@ -67,12 +67,12 @@ bool is_whole(const command_folder& f) {
          f.troupe({"checkpoint", "verify", "out/checkpoints"}).code == 0;
 }
 
-void ends_whole_or_says_so(const std::string& who, const std::string& deed) {
+void ends_whole_or_says_so(const std::string& who, const std::string& action) {
   const command_folder f(job);
-  BOOST_TEST_CONTEXT(who << ": " << deed) {
-    const auto ended = faulted(f, who, deed);
+  BOOST_TEST_CONTEXT(who << ": " << action) {
+    const auto ended = faulted(f, who, action);
     BOOST_TEST((ended.code != 0 || is_whole(f)), "code " << ended.code << "\n" << ended.err);
-    const bool says_nothing = who == "front" && deed.starts_with("exit");
+    const bool says_nothing = who == "front" && action.starts_with("exit");
     BOOST_TEST((ended.code == 0 || says_nothing || has(ended.err, "troupe: ") || has(ended.err, "terminate")),
                ended.err);
     for (int i = 0; i < 200 && !places_in(f.folder.path()).empty(); ++i) ::usleep(10'000);

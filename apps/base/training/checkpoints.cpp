@@ -36,16 +36,16 @@ std::string from_before(uint64_t step, const std::string& folder) {
 }  // namespace
 
 checkpoints::checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes,
-                         listeners heard)
+                         listeners callbacks)
     : start_(fs::absolute(config.output).lexically_normal() / "checkpoints", config.checkpoint.load, wishes),
       when_(config.checkpoint),
       configuration_(std::move(configuration)),
-      heard_(std::move(heard)) {}
+      callbacks_(std::move(callbacks)) {}
 
 core::result<run_start> checkpoints::choose_start(bool again) {
   if (!when_.tag.empty())
     if (auto ok = checkpoint::check_tag(when_.tag_of(0), 0); !ok) return core::fail(ok.error().in("checkpoint.tag"));
-  return start_.choose(heard_.on_warning, again);
+  return start_.choose(callbacks_.on_warning, again);
 }
 
 core::result<void> checkpoints::begin(const run_start& start, const actors::session& s) {
@@ -53,8 +53,8 @@ core::result<void> checkpoints::begin(const run_start& start, const actors::sess
   loss_step_ = s.steps_done();
   if (start.own) saved_step_ = resumed_step_ = s.steps_done();
   asked_ = start.own;
-  if (when_.is_on()) TROUPE_TRY(start_.claim(heard_.on_warning));
-  return start_.begin(start, s.steps_done(), heard_.on_warning);
+  if (when_.is_on()) TROUPE_TRY(start_.claim(callbacks_.on_warning));
+  return start_.begin(start, s.steps_done(), callbacks_.on_warning);
 }
 
 void checkpoints::take_over(const actors::session& s) {
@@ -101,7 +101,7 @@ core::result<void> checkpoints::prove(actors::session& s) {
   } else if (loss.error().kind == core::error_kind::numeric) {
     return core::fail(loss.error());
   } else if (loss.error().kind != core::error_kind::stopped) {
-    heard_.on_warning(
+    callbacks_.on_warning(
         fmt::format("the loss of the weights of step {} could not be computed: {}", step, loss.error().text));
   }
   return {};
@@ -130,7 +130,7 @@ void checkpoints::remove_older_than(uint64_t step) {
   if (!latest || !*latest || checkpoint::step_of((*latest)->folder) != step) return;
   const auto kept =
       checkpoint::apply_retention(files, start_.root(), {static_cast<uint32_t>(when_.keep_last), when_.keep_every});
-  if (!kept) heard_.on_warning("cannot remove old checkpoints: " + kept.error().text);
+  if (!kept) callbacks_.on_warning("cannot remove old checkpoints: " + kept.error().text);
 }
 
 std::string checkpoints::bad_loss_text() const {
@@ -168,7 +168,7 @@ std::optional<core::error> checkpoints::broken() const {
 void checkpoints::withhold(uint64_t step, moment why) {
   waiting_ = true;
   if (std::exchange(bad_->told, true) && why != moment::asked) return;
-  heard_.on_warning(
+  callbacks_.on_warning(
       fmt::format("checkpoint of step {}: left out, as {}; the next one is written once the loss is finite", step,
                   bad_loss_text()));
 }
@@ -213,7 +213,7 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
   if (why != moment::asked && due && when_.when_busy == config::checkpoint_section::busy_policy::skip) {
     ++counts_.skipped;
     last_begin_ns_ = core::now_ns();
-    heard_.on_warning(fmt::format("checkpoint of step {}: left out, another is still being written", step));
+    callbacks_.on_warning(fmt::format("checkpoint of step {}: left out, another is still being written", step));
   } else {
     waiting_ = true;
   }
@@ -230,7 +230,7 @@ core::result<void> checkpoints::save_last(actors::session& s, moment why) {
   if (saved_step_ == step) return {};
   if (!is_due(step, why)) {
     if (why == moment::rescued && asked_by_signal != 0)
-      heard_.on_warning(
+      callbacks_.on_warning(
           fmt::format("ended by SIG{} after step {}: nothing is saved, as neither checkpoint.every_steps nor "
                       "checkpoint.every_minutes asks for it",
                       ::sigabbrev_np(asked_by_signal), step));
@@ -245,7 +245,8 @@ core::result<void> checkpoints::save_last(actors::session& s, moment why) {
     const double left_s = until_s - double(core::now_ns()) / 1e9;
     if (!s.may_save() && why == moment::end) return core::fail(*missing_);
     if (!s.may_save() || left_s <= 0) break;
-    heard_.on_warning(fmt::format("{}; it is tried again for {:.1f} s (checkpoint.retry_for)", missing_->text, left_s));
+    callbacks_.on_warning(
+        fmt::format("{}; it is tried again for {:.1f} s (checkpoint.retry_for)", missing_->text, left_s));
     std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause_s, left_s)));
   }
   unsaved_ = core::error{missing_->kind, fmt::format("the last {}; {}", missing_->text, what_is_safe())};
@@ -278,7 +279,7 @@ void checkpoints::went_back(uint64_t step, bool has_one) {
   last_begin_ns_ = core::now_ns();
 }
 
-void checkpoints::heard(const actors::save_report& r) {
+void checkpoints::note_save(const actors::save_report& r) {
   told_step_ = r.step;
   if (r.folder.empty()) {
     if (auto ok = failed(r.step, *r.failure); !ok) failure_ = ok.error();
@@ -287,13 +288,13 @@ void checkpoints::heard(const actors::save_report& r) {
   // `saved_step_` is empty if the loss of a rank ended the first attempt of this save and the session has repeated it.
   if (!saved_step_) saved_step_ = r.step;
   missing_.reset();
-  if (r.failure) heard_.on_warning("cannot remove old checkpoints: " + r.failure->text);
+  if (r.failure) callbacks_.on_warning("cannot remove old checkpoints: " + r.failure->text);
   const double waited = blocking_ ? r.seconds : r.waited_seconds;
   ++counts_.written;
   counts_.bytes += r.bytes;
   counts_.seconds += r.seconds;
   counts_.waited_seconds += waited;
-  if (heard_.on_written) heard_.on_written({r.step, r.folder, r.bytes, r.seconds, waited});
+  if (callbacks_.on_written) callbacks_.on_written({r.step, r.folder, r.bytes, r.seconds, waited});
 }
 
 bool checkpoints::replaces(uint64_t step) const {
@@ -305,8 +306,8 @@ core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
   saved_step_ = step;
   waiting_ = false;
   last_begin_ns_ = core::now_ns();
-  TROUPE_TRY(start_.claim_output(heard_.on_warning));
-  TROUPE_TRY(start_.claim(heard_.on_warning));
+  TROUPE_TRY(start_.claim_output(callbacks_.on_warning));
+  TROUPE_TRY(start_.claim(callbacks_.on_warning));
   return actors::save_request{.root = start_.root(),
                               .configuration = configuration_,
                               .keep_last = static_cast<uint32_t>(when_.keep_last),
@@ -355,12 +356,12 @@ core::result<void> checkpoints::failed(uint64_t step, const core::error& e) {
   missing_ = e.in(what);
   if (was_abandoned(e)) {
     waiting_ = true;
-    heard_.on_warning(missing_->text + "; the next one takes its place");
+    callbacks_.on_warning(missing_->text + "; the next one takes its place");
     return {};
   }
   if (ending_) return {};
   if (when_.on_error == config::checkpoint_section::error_policy::stop) return core::fail(*missing_);
-  heard_.on_warning(fmt::format("{}: {}; the earlier ones stay as they are, the run continues", what, e.text));
+  callbacks_.on_warning(fmt::format("{}: {}; the earlier ones stay as they are, the run continues", what, e.text));
   return {};
 }
 

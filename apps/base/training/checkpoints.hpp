@@ -37,7 +37,7 @@ class checkpoints {
   };
 
   /// Stores its arguments; `configuration` is written unchanged into every checkpoint.
-  checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes, listeners heard);
+  checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes, listeners callbacks);
 
   /// Returns where the run begins; see checkpoint_start::choose. Further error: bad_input for an invalid
   /// `checkpoint.tag`.
@@ -48,7 +48,7 @@ class checkpoints {
   /// had received a request to save.
   void take_over(const actors::session& s);
   /// Locks the output folder; see checkpoint_start::claim_output.
-  core::result<void> claim_output() { return start_.claim_output(heard_.on_warning); }
+  core::result<void> claim_output() { return start_.claim_output(callbacks_.on_warning); }
 
   /// Notes the loss of a step, which was computed with the weights from before the step. Called before `after_step`.
   /// While the newest loss is not finite, nothing is saved and no checkpoint is removed; a checkpoint that is due
@@ -98,7 +98,7 @@ class checkpoints {
   void went_back(uint64_t step, bool has_one);
 
   /// Handles the report of an ended save; called by session_hooks::on_saved.
-  void heard(const actors::save_report& r);
+  void note_save(const actors::save_report& r);
 
   [[nodiscard]] const checkpoint_counts& counts() const { return counts_; }
 
@@ -133,7 +133,7 @@ class checkpoints {
   checkpoint_start start_;
   config::checkpoint_section when_;
   std::string configuration_;
-  listeners heard_;
+  listeners callbacks_;
   checkpoint_counts counts_;
   std::optional<uint64_t> saved_step_;  ///< number of the newest step that has a checkpoint or from which the run began
   std::optional<core::error> failure_;  ///< error of an asynchronous checkpoint, if `checkpoint.on_error` ends the run

@@ -32,9 +32,9 @@ std::string unit_line(const std::string& name, const telemetry::work_figures::of
 std::string work_text(const telemetry::work_figures& w, const std::vector<std::string>& units, double step_s,
                       double peak_flops) {
   std::string out =
-      "where a step's time goes (a rank's lanes work in parallel)\n  instruction    count   busy ms   share\n";
+      "where a step's time goes (a rank's lanes work in parallel)\n  instruction     count   busy ms   share\n";
   for (const auto& row : w.kinds)
-    out += text_of("  %-14s %5llu %9.2f %6.1f%%\n", std::string(plan::name_of(row.kind)).c_str(),
+    out += text_of("  %-15s %5llu %9.2f %6.1f%%\n", std::string(plan::name_of(row.kind)).c_str(),
                    static_cast<unsigned long long>(row.count), 1e3 * row.busy_s, 100 * rate_of(row.busy_s, step_s));
   std::vector<size_t> order(std::min(units.size(), w.units.size()));
   std::iota(order.begin(), order.end(), size_t{0});

@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   const auto offload = behind_bytes(offload_call{{"hp_params"}, plan::tier::nvme, "/swap"});
   BOOST_TEST((offload.include.front() == "hp_params" && offload.device == plan::tier::nvme));
   BOOST_TEST(behind_bytes(go_call{true}).goes_on);
-  const auto did = check_ok(decode_deed_answer(encode(deed_answer{true, core::error_kind::io, "gone", 3, 2})));
+  const auto did = check_ok(decode_call_answer(encode(call_answer{true, core::error_kind::io, "gone", 3, 2})));
   BOOST_TEST((did->failed && did->kind == core::error_kind::io && did->text == "gone" && did->freed_bytes == 2));
 
   const auto n = behind_bytes(names_call{{{"a", "b"}, {"c", ""}}});

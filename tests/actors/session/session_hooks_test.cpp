@@ -33,10 +33,10 @@ BOOST_AUTO_TEST_CASE(a_step_whose_hook_throws_is_done_once_and_changes_no_later_
   std::vector<double> losses;
   for (int i = 0; i < 4; ++i) losses.push_back(step_of(*plain).loss);
 
-  uint64_t heard = 0;
+  uint64_t reported = 0;
   actors::session_hooks hooks;
   hooks.on_step = [&](const actors::step_report& r) {
-    heard = r.step;
+    reported = r.step;
     BOOST_TEST(r.loss == losses[r.step - 1]);
     if (r.step == 2) throw weary();
   };
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_step_whose_hook_throws_is_done_once_and_changes_no_later_
   BOOST_TEST(s->steps_done() == 2U);
   BOOST_TEST(step_of(*s).loss == losses[2]);
   BOOST_TEST(step_of(*s).loss == losses[3]);
-  BOOST_TEST(heard == 4U);
+  BOOST_TEST(reported == 4U);
   BOOST_TEST(parameter_of(*s, 0) == parameter_of(*plain, 0), boost::test_tools::per_element());
 }
 

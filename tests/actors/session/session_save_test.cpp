@@ -23,7 +23,7 @@ namespace {
 const settings three_stages_up{"zero_optimization={stage: 3, stage3_param_persistence_threshold: 0}",
                                "parallel.data=2"};
 
-struct saves_heard {
+struct reported_saves {
   std::vector<actors::save_report> reports;
   actors::session_hooks hooks() {
     actors::session_hooks h;
@@ -73,9 +73,9 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_save_changes_no_bit_and_saves_the_states_of
     const auto set = three_stages_up + more;
     const auto alone = opened(job, set, {});
     const auto expected = losses_of(*alone, 6);
-    saves_heard heard;
+    reported_saves reported;
     const auto root = job.folder() / fmt::format("saved{}", std::hash<std::string>()(set.back()));
-    const auto s = opened(job, set, heard.hooks());
+    const auto s = opened(job, set, reported.hooks());
     auto losses = losses_of(*s, 2);
     BOOST_REQUIRE(s->save({.root = root / "at_once"}).has_value());
     BOOST_REQUIRE(s->save_async({.root = root / "beside"}).has_value());
@@ -84,8 +84,8 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_save_changes_no_bit_and_saves_the_states_of
     BOOST_REQUIRE(s->wait_for_saves().has_value());
     BOOST_TEST(!s->save_under_way());
     BOOST_TEST(losses == expected, boost::test_tools::per_element());
-    BOOST_REQUIRE(heard.reports.size() == 2U);
-    for (const auto& r : heard.reports) BOOST_TEST((!r.failure && r.step == 2 && r.bytes > 0));
+    BOOST_REQUIRE(reported.reports.size() == 2U);
+    for (const auto& r : reported.reports) BOOST_TEST((!r.failure && r.step == 2 && r.bytes > 0));
     // Both saves have equal tensors with equal digests, although one was taken while the next step ran.
     const auto at_once = manifest_of(root / "at_once"), beside = manifest_of(root / "beside");
     BOOST_TEST((at_once.tensors == beside.tensors));
@@ -174,21 +174,21 @@ BOOST_AUTO_TEST_CASE(saves_of_broken_weights_remove_no_checkpoint) {
 
 BOOST_AUTO_TEST_CASE(one_save_runs_at_a_time) {
   const small_job job;
-  saves_heard heard;
-  const auto s = opened(job, three_stages_up, heard.hooks());
+  reported_saves reported;
+  const auto s = opened(job, three_stages_up, reported.hooks());
   step_of(*s);
   BOOST_REQUIRE(s->save_async({.root = job.folder() / "saved"}).has_value());
   check_failed(s->save_async({.root = job.folder() / "saved"}), core::error_kind::limit, "step 1");
   // The call also waits for the first save to end.
   BOOST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());
-  BOOST_TEST(heard.reports.size() == 2U);
+  BOOST_TEST(reported.reports.size() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_save_is_reported_once_and_training_continues) {
   const small_job job;
-  saves_heard heard;
+  reported_saves reported;
   const auto root = job.folder() / "saved";
-  const auto s = opened(job, three_stages_up, heard.hooks());
+  const auto s = opened(job, three_stages_up, reported.hooks());
   const auto expected = losses_of(*opened(job, three_stages_up, {}), 5);
   auto losses = losses_of(*s, 1);
   BOOST_REQUIRE(s->save({.root = root}).has_value());
@@ -197,9 +197,9 @@ BOOST_AUTO_TEST_CASE(a_failed_save_is_reported_once_and_training_continues) {
     BOOST_REQUIRE(s->save_async({.root = root}).has_value());
     for (const uint64_t l : losses_of(*s, 2)) losses.push_back(l);
     const auto ended = s->wait_for_saves();
-    BOOST_TEST(heard.reports.size() == 2U);
-    BOOST_REQUIRE(heard.reports.back().failure.has_value());
-    BOOST_TEST(heard.reports.back().folder.empty());
+    BOOST_TEST(reported.reports.size() == 2U);
+    BOOST_REQUIRE(reported.reports.back().failure.has_value());
+    BOOST_TEST(reported.reports.back().folder.empty());
     (void)ended;  // contains an error, unless a step has already reported it
   }
   BOOST_TEST(manifest_of(root).run.step == 1U);
@@ -229,8 +229,8 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_session_waits_for_its_save) {
 BOOST_AUTO_TEST_CASE(a_stopped_run_commits_a_copied_save_and_drops_an_unfinished_copy) {
   const small_job job;
   const auto root = job.folder() / "saved";
-  saves_heard heard;
-  auto s = opened(job, three_stages_up, heard.hooks());
+  reported_saves reported;
+  auto s = opened(job, three_stages_up, reported.hooks());
   step_of(*s);
   BOOST_REQUIRE(s->save_async({.root = root}).has_value());
   s->stop("enough");
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_run_commits_a_copied_save_and_drops_an_unfinished
     BOOST_TEST(manifest_of(root).run.step >= 1U);
   else
     BOOST_TEST((!std::filesystem::exists(root) || std::filesystem::is_empty(root)));
-  BOOST_TEST(heard.reports.size() <= 1U);
+  BOOST_TEST(reported.reports.size() <= 1U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

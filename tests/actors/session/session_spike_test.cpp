@@ -318,15 +318,15 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_is_a_spike_and_going_back_has_a_l
 BOOST_AUTO_TEST_CASE(a_host_hears_of_a_spike_instead_of_a_step) {
   const small_job job(tiny_gpt2, surprising_text());
   std::vector<uint64_t> steps;
-  std::vector<actors::loss_spike> heard;
+  std::vector<actors::loss_spike> reported;
   actors::session_hooks hooks;
   hooks.on_step = [&](const actors::step_report& r) { steps.push_back(r.step); };
-  hooks.on_spike = [&](const actors::loss_spike& x) { heard.push_back(x); };
+  hooks.on_spike = [&](const actors::loss_spike& x) { reported.push_back(x); };
   const auto s = opened(job, two_ranks + watched, {}, hooks);
   const auto told = next_spike(*s, job.folder() / "saved");
-  BOOST_REQUIRE(heard.size() == 1U);
-  BOOST_TEST(heard[0].step == told.step);
-  BOOST_TEST(steps.size() == heard[0].step - 1);
+  BOOST_REQUIRE(reported.size() == 1U);
+  BOOST_TEST(reported[0].step == told.step);
+  BOOST_TEST(steps.size() == reported[0].step - 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_change_of_degrees_keeps_what_is_left_out) {

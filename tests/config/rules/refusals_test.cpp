@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(pruning_that_leaves_nothing_or_says_too_little_is_refused) 
                  "patterns for each of the 2 patterns of modules, got 1\n");
 }
 
-BOOST_AUTO_TEST_CASE(layers_without_a_teacher_and_lessons_of_nothing_are_refused) {
+BOOST_AUTO_TEST_CASE(layers_without_a_teacher_and_terms_of_nothing_are_refused) {
   const auto says = [](const std::string& keys, const std::string& what) {
     const std::string got = line_9(keys);
     BOOST_TEST(got.find("error: " + what + "\n") != std::string::npos, got);

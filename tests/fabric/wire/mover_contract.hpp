@@ -136,7 +136,7 @@ struct mover_contract {
     const auto from = random_bytes(5'000'000, 4);
     std::vector<std::byte> to(from.size());
     std::mutex mutex;
-    std::vector<std::vector<std::string>> heard(2);  // [sender]; received texts in order of arrival
+    std::vector<std::vector<std::string>> received(2);  // [sender]; received texts in order of arrival
     std::vector<std::string> said;
     for (uint64_t n = 0; n < 200; ++n)
       said.push_back(fmt::format("{}{}", n, std::string(n % 5 == 0 ? fabric::note_bytes_max - 3 : n, '\0')));
@@ -145,7 +145,7 @@ struct mover_contract {
       for (uint32_t place = 0; place < 2; ++place)
         world.at(place).on_note([&](uint32_t who, std::string_view text) {
           const std::lock_guard lock(mutex);
-          heard.at(who).emplace_back(text);
+          received.at(who).emplace_back(text);
         });
       world.at(0).send(1, {0, 0, 0}, from, all.tell());
       world.at(1).receive(0, {0, 0, 0}, to, all.tell());
@@ -153,10 +153,10 @@ struct mover_contract {
         for (uint32_t place = 0; place < 2; ++place) world.at(place).note(1 - place, text);
       BOOST_TEST(comes_true(world, [&] {
         const std::lock_guard lock(mutex);
-        return all.all_told() && heard[0].size() == said.size() && heard[1].size() == said.size();
+        return all.all_told() && received[0].size() == said.size() && received[1].size() == said.size();
       }));
     }
-    BOOST_TEST((heard[0] == said && heard[1] == said));
+    BOOST_TEST((received[0] == said && received[1] == said));
     BOOST_TEST((to == from));
   }
 

@@ -35,13 +35,13 @@ BOOST_AUTO_TEST_CASE(an_arrival_means_the_same_on_the_other_machine) {
   const std::string text = text_of(77, said);
   std::string_view rest = text;
   BOOST_TEST(take_communicator(rest).value() == 77U);
-  const auto heard = note_of(rest);
-  BOOST_REQUIRE(heard.has_value());
-  BOOST_TEST(heard->member == 2U);
-  BOOST_TEST(heard->sequence == 12U);
-  BOOST_TEST(!difference(said.said, heard->said, 12).has_value());
-  BOOST_TEST(heard->said.as_request(12).id.what == "reduce bucket 3");
-  BOOST_TEST((heard->said.input == location{}), "places in memory mean nothing elsewhere");
+  const auto received = note_of(rest);
+  BOOST_REQUIRE(received.has_value());
+  BOOST_TEST(received->member == 2U);
+  BOOST_TEST(received->sequence == 12U);
+  BOOST_TEST(!difference(said.said, received->said, 12).has_value());
+  BOOST_TEST(received->said.as_request(12).id.what == "reduce bucket 3");
+  BOOST_TEST((received->said.input == location{}), "places in memory mean nothing elsewhere");
 }
 
 BOOST_AUTO_TEST_CASE(an_ending_comes_with_its_reason_which_is_cut_to_fit) {
@@ -50,11 +50,11 @@ BOOST_AUTO_TEST_CASE(an_ending_comes_with_its_reason_which_is_cut_to_fit) {
   BOOST_TEST(text.size() <= note_bytes_max);
   std::string_view rest = text;
   BOOST_TEST(take_communicator(rest).value() == 5U);
-  const auto heard = note_of(rest);
-  BOOST_REQUIRE(heard.has_value());
-  BOOST_TEST(heard->sequence == 9U);
-  BOOST_TEST((heard->why.kind == core::error_kind::stopped));
-  BOOST_TEST(heard->why.text == std::string(reason_bytes_max, 'x'));
+  const auto received = note_of(rest);
+  BOOST_REQUIRE(received.has_value());
+  BOOST_TEST(received->sequence == 9U);
+  BOOST_TEST((received->why.kind == core::error_kind::stopped));
+  BOOST_TEST(received->why.text == std::string(reason_bytes_max, 'x'));
 }
 
 BOOST_AUTO_TEST_CASE(the_longest_note_fits) {

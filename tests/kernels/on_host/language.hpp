@@ -28,8 +28,8 @@ inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 inline constexpr int warpSize = troupe::cuda_on_host::warp_lanes;
 
-inline void __syncthreads() { troupe::cuda_on_host::meet_block(); }
-inline void __syncwarp(unsigned mask = ~0U) { troupe::cuda_on_host::meet_lanes(mask, "__syncwarp", 0); }
+inline void __syncthreads() { troupe::cuda_on_host::sync_block(); }
+inline void __syncwarp(unsigned mask = ~0U) { troupe::cuda_on_host::sync_lanes(mask, "__syncwarp", 0); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 
@@ -41,7 +41,7 @@ T exchanged(unsigned mask, const char* word, T value, unsigned from) {
   if (from >= warp_lanes || (mask >> from & 1U) == 0) refuse("a shuffle reads a lane that its mask does not name");
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
-  const uint64_t* const brought = meet_lanes(mask, word, bits);
+  const uint64_t* const brought = sync_lanes(mask, word, bits);
   std::memcpy(&value, brought + from, sizeof value);
   return value;
 }
@@ -74,7 +74,7 @@ T __shfl_xor_sync(unsigned mask, T value, unsigned bits, unsigned width = warpSi
   return exchanged(mask, "__shfl_xor_sync", value, from < segment(width) + width ? from : lane());
 }
 inline unsigned __ballot_sync(unsigned mask, bool yes) {
-  const uint64_t* const brought = troupe::cuda_on_host::meet_lanes(mask, "__ballot_sync", yes ? 1 : 0);
+  const uint64_t* const brought = troupe::cuda_on_host::sync_lanes(mask, "__ballot_sync", yes ? 1 : 0);
   unsigned out = 0;
   for (unsigned l = 0; l < unsigned{warpSize}; ++l)
     if ((mask >> l & 1U) != 0 && brought[l] != 0) out |= 1U << l;

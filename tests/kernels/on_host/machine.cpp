@@ -131,7 +131,7 @@ class fiber : public context {
 };
 
 /// Lanes of a warp that wait for each other at a shuffle; `mask` identifies the group of lanes.
-struct lane_meeting {
+struct lane_group {
   unsigned mask = 0, arrived = 0;
   const char* word = nullptr;
   unsigned turn = 0;  ///< number of the current shuffle; even and odd ones use separate rows, so that the previous
@@ -151,8 +151,8 @@ class machine {
   void order_by(uint64_t seed) { random_.seed(seed); }
 
   void run(const launch& how, const std::function<void()>& thread);
-  void meet_block();
-  const uint64_t* meet_lanes(unsigned mask, const char* word, uint64_t brought);
+  void sync_block();
+  const uint64_t* sync_lanes(unsigned mask, const char* word, uint64_t brought);
   /// Ends the launch with the concatenation of `why` as its error; the current thread never continues, so its
   /// destructors do not run.
   [[noreturn]] void refuse(std::initializer_list<const char*> why);
@@ -187,7 +187,7 @@ class machine {
   std::vector<unsigned> order_;  ///< [position]; the thread that starts at this position, a random permutation of the
                                  ///< block
   size_t begun_ = 0, ended_ = 0;
-  std::vector<std::deque<lane_meeting>> meetings_;  ///< [warp]; groups of lanes that wait for each other at a shuffle
+  std::vector<std::deque<lane_group>> lane_groups_;  ///< [warp]; groups of lanes that wait for each other at a shuffle
 };
 
 machine& device() {
@@ -228,7 +228,7 @@ void machine::run(const launch& how, const std::function<void()>& thread) {
   main_ = own_stack();
   order_.resize(how.block.count());
   std::iota(order_.begin(), order_.end(), 0U);
-  meetings_.assign((how.block.count() + warp_lanes - 1) / warp_lanes, {});
+  lane_groups_.assign((how.block.count() + warp_lanes - 1) / warp_lanes, {});
   shared_.reset(static_cast<std::byte*>(std::malloc(how.shared_bytes)));
   std::vector<unsigned> blocks(how.grid.count());
   std::iota(blocks.begin(), blocks.end(), 0U);
@@ -313,7 +313,7 @@ void machine::leave_current() {
   }
 }
 
-void machine::meet_block() {
+void machine::sync_block() {
   fiber& self = *current_;
   at_barrier_.push_back(&self);
   if (at_barrier_.size() == order_.size()) {
@@ -323,25 +323,25 @@ void machine::meet_block() {
   leave_current();
 }
 
-const uint64_t* machine::meet_lanes(unsigned mask, const char* word, uint64_t brought) {
+const uint64_t* machine::sync_lanes(unsigned mask, const char* word, uint64_t brought) {
   fiber& self = *current_;
   const unsigned first = self.thread / warp_lanes * warp_lanes,
                  lanes = std::min<size_t>(warp_lanes, order_.size() - first);
   if ((mask >> lane() & 1U) == 0) refuse({word, ": the mask does not name the calling lane"});
   if (lanes < warp_lanes && mask >> lanes != 0) refuse({word, ": the mask names lanes that the block lacks"});
-  auto& all = meetings_[first / warp_lanes];
-  const auto found = std::find_if(all.begin(), all.end(), [&](const lane_meeting& m) { return m.mask == mask; });
-  lane_meeting& meeting = found != all.end() ? *found : all.emplace_back(lane_meeting{.mask = mask});
-  if (meeting.arrived == 0) meeting.word = word;
-  if (std::strcmp(meeting.word, word) != 0) refuse({"lanes of one mask call ", meeting.word, " and ", word});
-  uint64_t* const row = meeting.brought[meeting.turn % 2];
+  auto& all = lane_groups_[first / warp_lanes];
+  const auto found = std::find_if(all.begin(), all.end(), [&](const lane_group& m) { return m.mask == mask; });
+  lane_group& group = found != all.end() ? *found : all.emplace_back(lane_group{.mask = mask});
+  if (group.arrived == 0) group.word = word;
+  if (std::strcmp(group.word, word) != 0) refuse({"lanes of one mask call ", group.word, " and ", word});
+  uint64_t* const row = group.brought[group.turn % 2];
   row[lane()] = brought;
-  meeting.waiting.push_back(&self);
-  if (++meeting.arrived == static_cast<unsigned>(std::popcount(mask))) {
-    meeting.arrived = 0;
-    ++meeting.turn;
-    ready_.insert(ready_.end(), meeting.waiting.begin(), meeting.waiting.end());
-    meeting.waiting.clear();
+  group.waiting.push_back(&self);
+  if (++group.arrived == static_cast<unsigned>(std::popcount(mask))) {
+    group.arrived = 0;
+    ++group.turn;
+    ready_.insert(ready_.end(), group.waiting.begin(), group.waiting.end());
+    group.waiting.clear();
   }
   leave_current();
   return row;
@@ -360,7 +360,7 @@ std::string machine::stuck() const {
   if (!at_barrier_.empty())
     return fmt::format("{}{} of {} threads wait at __syncthreads, which the others never reach", out,
                        at_barrier_.size(), order_.size());
-  for (const auto& warp : meetings_)
+  for (const auto& warp : lane_groups_)
     for (const auto& m : warp)
       if (m.arrived != 0)
         return fmt::format("{}{} of {} lanes wait at {}, which the others never reach", out, m.arrived,
@@ -386,9 +386,9 @@ void run(const launch& how, const std::function<void()>& thread) {
     on.run(how, thread);
 }
 
-void meet_block() { device().meet_block(); }
-const uint64_t* meet_lanes(unsigned mask, const char* word, uint64_t brought) {
-  return device().meet_lanes(mask, word, brought);
+void sync_block() { device().sync_block(); }
+const uint64_t* sync_lanes(unsigned mask, const char* word, uint64_t brought) {
+  return device().sync_lanes(mask, word, brought);
 }
 void refuse(const char* why) { device().refuse({why}); }
 unsigned lane() { return device().lane(); }

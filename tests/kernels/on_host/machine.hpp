@@ -47,11 +47,11 @@ auto launched_as(const launch& how, Kernel kernel) {
 }
 
 /// Blocks the calling thread until all threads of its block have called this function (__syncthreads).
-void meet_block();
+void sync_block();
 /// Blocks the calling thread until all lanes of the warp in `mask` have called the CUDA function `word`; returns the
 /// array of their values `brought`, indexed by lane. The array is valid until the calling lane's next barrier or
 /// shuffle.
-const uint64_t* meet_lanes(unsigned mask, const char* word, uint64_t brought);
+const uint64_t* sync_lanes(unsigned mask, const char* word, uint64_t brought);
 /// Ends the current launch with the error text `why`.
 [[noreturn]] void refuse(const char* why);
 

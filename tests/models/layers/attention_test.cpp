@@ -10,7 +10,7 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "models/layers/lessons.hpp"
+#include "models/layers/distillation.hpp"
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
@@ -119,8 +119,8 @@ BOOST_AUTO_TEST_CASE(a_map_has_the_weights_of_attention) {
   }
 }
 
-// The gradient of a lesson is compared with differences of its loss.
-BOOST_AUTO_TEST_CASE(the_lesson_of_capped_maps_has_the_derivatives_of_its_loss) {
+// The gradient of the loss between maps is compared with differences of its loss.
+BOOST_AUTO_TEST_CASE(the_gradient_of_the_loss_between_capped_maps_is_that_of_differences) {
   const attention_fixture f;
   const attention_shape capped = with({0.4, 20, 1.5});
   const parameter_binding none(f.table, core::dtype::f32);

@@ -80,14 +80,14 @@ BOOST_AUTO_TEST_CASE(layers_are_compared_by_the_list_or_evenly) {
 }
 
 BOOST_AUTO_TEST_CASE(a_block_that_learns_alone_is_beside_the_next_ones_or_those_that_the_list_names) {
-  const auto shown = [](const std::vector<block_lesson>& all) {
+  const auto shown = [](const std::vector<block_pair>& all) {
     std::string out;
     for (const auto& x : all) out += fmt::format("{}:{}-{} ", x.unit, x.first, x.last);
     return out;
   };
-  BOOST_TEST(shown(block_lessons(3, 3, {})) == "1:1-1 2:2-2 3:3-3 ");
-  BOOST_TEST(shown(block_lessons(2, 5, {})) == "1:1-2 2:3-4 ");
-  BOOST_TEST(shown(block_lessons(2, 12, {0, 11})) == "1:1-1 2:12-12 ");
+  BOOST_TEST(shown(block_pairs(3, 3, {})) == "1:1-1 2:2-2 3:3-3 ");
+  BOOST_TEST(shown(block_pairs(2, 5, {})) == "1:1-2 2:3-4 ");
+  BOOST_TEST(shown(block_pairs(2, 12, {0, 11})) == "1:1-1 2:12-12 ");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_compared_is_computed_in_one_stage) {
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(what_is_compared_is_computed_in_one_stage) {
   by.maps = map_pairs(2, 5, {4, 0});
   BOOST_TEST(beside(by, 2).empty());
   by.maps = {};
-  by.blocks = block_lessons(2, 5, {});
+  by.blocks = block_pairs(2, 5, {});
   BOOST_TEST(beside(by, 2) == "0 1 1 2 2 2 ");
   const auto both = with_teacher(make_model_table(spec_of(2, 16), 2, 8, 4), by, 2, 8, 4);
   BOOST_TEST(both.beside == (std::vector<uint32_t>{6, 7, 7, 8, 8, 8}), boost::test_tools::per_element());

@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_unit_whose_masks_are_learned_goes_backward_at_once) {
     std::map<uint32_t, uint64_t> parts;  // number of weight parts, by unit
     for (const auto& p : plans)
       for (const auto& x : p->instructions) {
-        if (x.kind == kind::weigh) ++parts[x.subject];
+        if (x.kind == kind::backward_weight) ++parts[x.subject];
         if (x.kind == kind::backward && x.subject == 4) BOOST_TEST((x.use == use::backward), p->describe(x.id));
       }
     BOOST_TEST(!parts.contains(4));

@@ -182,16 +182,16 @@ BOOST_AUTO_TEST_CASE(a_split_backward_leaves_the_idle_and_the_bytes_of_its_close
 BOOST_AUTO_TEST_CASE(only_where_nobody_waits_for_the_gradient_a_backward_stays_whole) {
   const auto table = gpt_table(6, 32, 100, false);
   const auto plans = proved(table, staged(*table, *find_schedule("zb_h1").value(), {3, 1, 4}, 1, 0));
-  BOOST_TEST(count(*plans[0], kind::weigh) == 0U);
+  BOOST_TEST(count(*plans[0], kind::backward_weight) == 0U);
   for (const uint32_t r : {1U, 2U}) {
     BOOST_TEST_INFO_SCOPE("r " << r);
     const rank_plan& p = *plans[r];
-    BOOST_TEST(count(p, kind::weigh) == count(p, kind::backward));
+    BOOST_TEST(count(p, kind::backward_weight) == count(p, kind::backward));
     // A send that another rank waits for must not wait for a weight part of the same micro-batch.
     for (const auto& x : p.instructions)
       if (x.kind == kind::send && x.use == use::backward)
         for (const auto& w : p.instructions)
-          if (w.kind == kind::weigh && w.micro == x.micro) BOOST_TEST(w.id > x.id);
+          if (w.kind == kind::backward_weight && w.micro == x.micro) BOOST_TEST(w.id > x.id);
   }
   BOOST_TEST((plans[0]->weights_in_flight == std::vector<uint32_t>{0, 0, 0}));
   BOOST_TEST((plans[2]->weights_in_flight == std::vector<uint32_t>{0, 0, 3}));
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(weight_parts_gather_nothing) {
     o.gathering.max_reuse_distance = distance;
     for (const auto& p : proved(table, o))
       for (const auto& x : p->instructions)
-        if (x.kind == kind::weigh) BOOST_TEST(x.slots.parameters == none);
+        if (x.kind == kind::backward_weight) BOOST_TEST(x.slots.parameters == none);
   }
 }
 

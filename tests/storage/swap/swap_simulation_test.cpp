@@ -25,9 +25,9 @@ namespace {
 
 constexpr uint64_t page = swap_page_bytes;
 constexpr uint64_t file_pages = 48;
-constexpr uint64_t slots = 6;       // number of requests in flight
-constexpr uint64_t slot_pages = 8;  // number of pages of the longest request
-constexpr unsigned deeds = 80;      // number of operations of one seed
+constexpr uint64_t slots = 6;        // number of requests in flight
+constexpr uint64_t slot_pages = 8;   // number of pages of the longest request
+constexpr unsigned operations = 80;  // number of operations of one seed
 
 struct tally {
   uint64_t requests = 0, failed = 0, retries = 0, misses = 0, faults = 0;
@@ -67,7 +67,7 @@ class life {
   }
 
   tally live() {
-    for (unsigned i = 0; i < deeds; ++i) {
+    for (unsigned i = 0; i < operations; ++i) {
       switch (draw(4)) {
         case 0:
           model_->advance(static_cast<int64_t>(draw(300'000)));

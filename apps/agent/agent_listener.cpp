@@ -1,4 +1,4 @@
-#include "apps/agent/agent_door.hpp"
+#include "apps/agent/agent_listener.hpp"
 
 #include <fmt/format.h>
 
@@ -78,7 +78,7 @@ core::result<std::string> address_here(const config::cluster_section& c, const s
 
 }  // namespace
 
-core::result<std::unique_ptr<agent_door>> agent_door::open(const config::loaded& job, door_rules rules) {
+core::result<std::unique_ptr<agent_listener>> agent_listener::open(const config::loaded& job, admission_rules rules) {
   const auto& c = job.config.cluster;
   const auto tls = c.tls.of(rules.names_hosts ? c.hosts.front().name : own_host_name());
   auto me = net::identity::load({tls.ca, tls.certificate, tls.key});
@@ -100,32 +100,36 @@ core::result<std::unique_ptr<agent_door>> agent_door::open(const config::loaded&
     if (rules.on_refused) rules.on_refused(name, good.error().text);
     return core::fail(good.error());
   };
-  TROUPE_ASSIGN(auto door,
+  TROUPE_ASSIGN(auto endpoint,
                 net::endpoint::open({.me = std::move(*me), .admit = admit, .on_refused = [log](const core::error& why) {
                                        log->add(why.text, core::now_ns());
                                      }}));
   const auto at = core::read_host_port(c.listen);  // valid: the rules of config/ have checked the text
   TROUPE_ASSIGN(const auto own, address_here(c, at->host));
-  if (const auto got = door->listen(at->host == "*" ? at->host : own, at->port); !got)
+  if (const auto got = endpoint->listen(at->host == "*" ? at->host : own, at->port); !got)
     return core::fail(
         got.error().kind,
         fmt::format("cluster.listen: {}; wanted a free port of an address of this machine", got.error().text));
   const auto& bind = c.hosts.front().bind;
-  return std::unique_ptr<agent_door>(new agent_door(std::move(door), present, names, bind.empty() ? own : bind));
+  return std::unique_ptr<agent_listener>(
+      new agent_listener(std::move(endpoint), present, names, bind.empty() ? own : bind));
 }
 
-agent_door::agent_door(std::unique_ptr<net::endpoint> door, std::shared_ptr<present_agents> present,
-                       std::shared_ptr<const host_names> names, std::string address)
-    : door_(std::move(door)), present_(std::move(present)), names_(std::move(names)), address_(std::move(address)) {}
-agent_door::~agent_door() = default;
+agent_listener::agent_listener(std::unique_ptr<net::endpoint> endpoint, std::shared_ptr<present_agents> present,
+                               std::shared_ptr<const host_names> names, std::string address)
+    : endpoint_(std::move(endpoint)),
+      present_(std::move(present)),
+      names_(std::move(names)),
+      address_(std::move(address)) {}
+agent_listener::~agent_listener() = default;
 
-int agent_door::number() const { return door_->number(); }
+int agent_listener::number() const { return endpoint_->number(); }
 
-std::vector<cluster::arrival> agent_door::take() {
+std::vector<cluster::arrival> agent_listener::take() {
   std::vector<cluster::arrival> out;
-  for (auto& link : door_->accepted()) {
+  for (auto& link : endpoint_->accepted()) {
     const auto said = read_introduction(link->introduction());
-    if (!said) continue;  // agent_door accepts only agents whose introduction can be read
+    if (!said) continue;  // agent_listener accepts only agents whose introduction can be read
     if (const auto host = names_->of(link->name(), *said))
       out.push_back({*host, present_->watch(*host, std::move(link))});
   }

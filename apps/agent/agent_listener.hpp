@@ -18,7 +18,7 @@ class present_agents;
 struct host_names;
 
 /// Rules by which the first host accepts agents, and the functions that are called for refused ones.
-struct door_rules {
+struct admission_rules {
   /// true: an agent's certificate says which host it is; false: a launcher has numbered the machines, and the agent
   /// sends its number
   bool names_hosts = true;
@@ -29,13 +29,13 @@ struct door_rules {
   std::function<void(const std::string&)> say{};
 };
 
-class agent_door final : public cluster::arrivals {
+class agent_listener final : public cluster::arrivals {
  public:
   /// Listens at `cluster.listen` or on `cluster.interface` with the first host's certificate, and accepts one agent for
   /// each host of `cluster.hosts`, identified by its certificate or by the machine number from its launcher. Errors:
   /// bad_input for unusable certificates and for an address in use; limit.
-  static core::result<std::unique_ptr<agent_door>> open(const config::loaded& job, door_rules rules);
-  ~agent_door() override;
+  static core::result<std::unique_ptr<agent_listener>> open(const config::loaded& job, admission_rules rules);
+  ~agent_listener() override;
 
   [[nodiscard]] int number() const override;
   std::vector<cluster::arrival> take() override;
@@ -43,10 +43,10 @@ class agent_door final : public cluster::arrivals {
   [[nodiscard]] const std::string& address() const { return address_; }
 
  private:
-  agent_door(std::unique_ptr<net::endpoint> door, std::shared_ptr<present_agents> present,
-             std::shared_ptr<const host_names> names, std::string address);
+  agent_listener(std::unique_ptr<net::endpoint> endpoint, std::shared_ptr<present_agents> present,
+                 std::shared_ptr<const host_names> names, std::string address);
 
-  std::unique_ptr<net::endpoint> door_;
+  std::unique_ptr<net::endpoint> endpoint_;
   std::shared_ptr<present_agents> present_;
   std::shared_ptr<const host_names> names_;
   std::string address_;

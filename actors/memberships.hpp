@@ -15,15 +15,15 @@ namespace troupe::actors {
 using memberships = std::vector<std::shared_ptr<fabric::communicator>>;
 
 /// Identifies one collective of a communicator among those of all runs. A `wake` message carries it as one number.
-struct meeting_id {
+struct collective_id {
   uint32_t communicator = 0;
   uint64_t sequence = 0;  ///< number of the operation among all operations of the communicator; below 2^40
 
   [[nodiscard]] uint64_t number() const { return uint64_t{communicator} << 40U | sequence; }
-  static meeting_id of(uint64_t number) {
+  static collective_id of(uint64_t number) {
     return {static_cast<uint32_t>(number >> 40U), number & ((uint64_t{1} << 40U) - 1)};
   }
-  bool operator==(const meeting_id&) const = default;
+  bool operator==(const collective_id&) const = default;
 };
 
 /// Makes a group that exchanges within this process for each communicator of the layout, in the order of the

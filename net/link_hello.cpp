@@ -1,4 +1,4 @@
-#include "net/greeting.hpp"
+#include "net/link_hello.hpp"
 
 #include <fmt/format.h>
 
@@ -30,52 +30,53 @@ std::string printable(std::string text) {
   return text;
 }
 
-core::error no_greeting() {
-  return {core::error_kind::mismatch, "it is not a process of a Troupe job: it sends another greeting"};
+core::error foreign_hello() {
+  return {core::error_kind::mismatch, "it is not a process of a Troupe job: its first message is no hello of Troupe"};
 }
 
 }  // namespace
 
-greeting::greeting(const identity& me, std::string wanted, std::string introduction)
+link_hello::link_hello(const identity& me, std::string wanted, std::string introduction)
     : me_(me), side_(tls_side::connects), wanted_(std::move(wanted)), own_introduction_(std::move(introduction)) {}
 
-greeting::greeting(const identity& me, admission admit) : me_(me), side_(tls_side::accepts), admit_(std::move(admit)) {}
+link_hello::link_hello(const identity& me, admission admit)
+    : me_(me), side_(tls_side::accepts), admit_(std::move(admit)) {}
 
-core::result<void> greeting::say(tls_stream& with, const std::string& bytes) const {
+core::result<void> link_hello::say(tls_stream& with, const std::string& bytes) const {
   TROUPE_ASSIGN(const auto taken, with.write(std::as_bytes(std::span(bytes))));
-  if (taken != bytes.size()) return core::fail(core::error_kind::limit, "it does not read the greeting");
+  if (taken != bytes.size()) return core::fail(core::error_kind::limit, "it does not read the hello message");
   return {};
 }
 
-core::result<bool> greeting::hear(tls_stream& with, size_t bytes) {
-  while (heard_.size() < bytes) {
-    const size_t before = heard_.size();
-    heard_.resize(bytes);
-    const auto n = with.read(std::as_writable_bytes(std::span(heard_).subspan(before)));
-    heard_.resize(before + (n ? *n : 0));
+core::result<bool> link_hello::hear(tls_stream& with, size_t bytes) {
+  while (received_.size() < bytes) {
+    const size_t before = received_.size();
+    received_.resize(bytes);
+    const auto n = with.read(std::as_writable_bytes(std::span(received_).subspan(before)));
+    received_.resize(before + (n ? *n : 0));
     if (!n) return core::fail(n.error());
     if (*n == 0) return false;
   }
   return true;
 }
 
-core::result<bool> greeting::hear_block(tls_stream& with, size_t before, size_t text_bytes_max) {
+core::result<bool> link_hello::hear_block(tls_stream& with, size_t before, size_t text_bytes_max) {
   auto there = hear(with, before + block_head_bytes);
   if (!there || !*there) return there;
-  const size_t bytes = number_at(heard_, before + 1);
-  if (static_cast<unsigned char>(heard_[before]) > 1 || bytes > text_bytes_max) return core::fail(no_greeting());
+  const size_t bytes = number_at(received_, before + 1);
+  if (static_cast<unsigned char>(received_[before]) > 1 || bytes > text_bytes_max) return core::fail(foreign_hello());
   there = hear(with, before + block_head_bytes + bytes);
   if (!there || !*there) return there;
-  is_good_ = heard_[before] == '\1';
-  text_ = heard_.substr(before + block_head_bytes);
+  is_good_ = received_[before] == '\1';
+  text_ = received_.substr(before + block_head_bytes);
   return true;
 }
 
-core::result<void> greeting::weigh_greeting() {
+core::result<void> link_hello::check_hello() {
   std::string why = objection_;
   if (!is_good_) why += (why.empty() ? "it refuses: " : "; it refuses, too: ") + printable(text_);
   if (!why.empty()) return core::fail(core::error_kind::mismatch, why);
-  const size_t version = number_at(heard_, mark.size());
+  const size_t version = number_at(received_, mark.size());
   if (version != link_protocol)
     return core::fail(
         core::error_kind::mismatch,
@@ -84,7 +85,7 @@ core::result<void> greeting::weigh_greeting() {
   return {};
 }
 
-core::result<void> greeting::answer(tls_stream& with) {
+core::result<void> link_hello::answer(tls_stream& with) {
   introduction_ = text_;
   auto own = admit_ ? admit_(name_, introduction_) : core::result<std::string>(std::string());
   if (own && own->size() > introduction_bytes_max)
@@ -95,26 +96,26 @@ core::result<void> greeting::answer(tls_stream& with) {
   return core::fail(own.error());
 }
 
-core::result<bool> greeting::advance(tls_stream& with) {
+core::result<bool> link_hello::advance(tls_stream& with) {
   for (;;) {
     core::result<void> good;
     core::result<bool> there = true;
     switch (next_) {
-      case part::say_greeting:
+      case part::say_hello:
         name_ = peer_name(with);
         objection_ = me_.objection(with, wanted_);
         good = say(with, std::string(mark) + number_bytes(link_protocol) +
                              block_of(objection_.empty(), objection_.substr(0, sentence_bytes_max)));
-        next_ = part::hear_greeting;
+        next_ = part::hear_hello;
         break;
-      case part::hear_greeting:
+      case part::hear_hello:
         there = hear(with, mark.size());
-        if (there && *there && !heard_.starts_with(mark)) return core::fail(no_greeting());
+        if (there && *there && !received_.starts_with(mark)) return core::fail(foreign_hello());
         if (there && *there) there = hear_block(with, version_bytes, sentence_bytes_max);
         if (!there || !*there) break;
-        good = weigh_greeting();
+        good = check_hello();
         next_ = side_ == tls_side::connects ? part::say_introduction : part::hear_introduction;
-        heard_.clear();
+        received_.clear();
         break;
       case part::say_introduction:
         good = say(with, block_of(true, own_introduction_));

@@ -1,6 +1,5 @@
-// Stores tensors of a distillation teacher for one micro-batch, from the teacher's forward to the model's backward. A
-// lesson is the comparison of one tensor of the model with one of the teacher. Owns which units are compared and how
-// long tensors are stored; models/layers/ does the arithmetic.
+// Stores tensors of a distillation teacher for one micro-batch, from the teacher's forward to the model's backward.
+// Owns which units are compared and how long tensors are stored; models/layers/ does the arithmetic.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,9 +13,9 @@
 
 namespace troupe::actors {
 
-class lessons {
+class teacher_tensors {
  public:
-  explicit lessons(size_t units) : hidden_(units), maps_(units), asked_(units) {}
+  explicit teacher_tensors(size_t units) : hidden_(units), maps_(units), asked_(units) {}
 
   /// Stores what the previous pipeline stage has sent: `lost`, the sum of the losses of all comparisons so far, and
   /// `hidden`, the teacher's latest hidden state.
@@ -46,7 +45,7 @@ class lessons {
   enum class counting : uint8_t { loss, no_loss };
   /// Returns the comparison of attention maps for unit `unit` of the model; empty if no map of the teacher is stored
   /// for that unit.
-  [[nodiscard]] models::map_lesson map_of(const models::teaching& by, uint32_t unit, double scale, counting what);
+  [[nodiscard]] models::map_target map_of(const models::teaching& by, uint32_t unit, double scale, counting what);
   void leave_map(uint32_t unit) { maps_[unit].reset(); }
 
   /// Returns the teacher's latest hidden state, which the model's head or the next stage reads; null: there is none.

@@ -1,4 +1,4 @@
-#include "net/door.hpp"
+#include "net/connector.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "net/address.hpp"
-#include "net/farewell.hpp"
+#include "net/graceful_close.hpp"
 
 namespace troupe::net {
 namespace {
 
 /// Longest time for sending the last bytes of a refused connection; pause before the next accept if the system has no
 /// free descriptors. Both are in nanoseconds.
-constexpr int64_t farewell_ns = 1'000'000'000, pause_ns = 100'000'000;
+constexpr int64_t last_bytes_ns = 1'000'000'000, pause_ns = 100'000'000;
 constexpr int accepted_at_once = 64;
 
 constexpr std::string_view plain_answer =
@@ -25,9 +25,9 @@ std::string seconds_of(int64_t ns) { return fmt::format("{} s", ns / 1'000'000'0
 
 /// One connection that is being opened. Ends when the connection is passed to the caller, or has failed and its last
 /// bytes are sent.
-class door::beginning : public std::enable_shared_from_this<beginning> {
+class connector::beginning : public std::enable_shared_from_this<beginning> {
  public:
-  beginning(door& of, tls_side side, tls_options options, std::unique_ptr<first_words> words, hand_on tell)
+  beginning(connector& of, tls_side side, tls_options options, std::unique_ptr<first_words> words, hand_on tell)
       : of_(of),
         side_(side),
         options_(std::move(options)),
@@ -57,7 +57,7 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
     });
   }
 
-  /// Closes the connection without a callback, because door::close() was called.
+  /// Closes the connection without a callback, because connector::close() was called.
   void forget() {
     tell_ = nullptr;
     over_ = is_forgotten_ = true;
@@ -66,7 +66,8 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
   }
 
   void give_way() {
-    // The connection was refused, and its last bytes are being sent within farewell_ns: it no longer counts as opening.
+    // The connection was refused, and its last bytes are being sent within last_bytes_ns: it no longer counts as
+    // opening.
     if (is_leaving_) return leave();
     fail({core::error_kind::limit, fmt::format("more than {} handshakes at once", of_.options_.at_once)},
          last_words::none);
@@ -132,8 +133,8 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
     }
     if (tls_->is_plain() && side_ == tls_side::accepts) tls_->answer_plainly(plain_answer);
     is_leaving_ = true;
-    say_farewell(of_.loop_, {std::exchange(socket_, nullptr), std::move(tls_), where_}, farewell_ns,
-                 [self] { self->leave(); });
+    close_gracefully(of_.loop_, {std::exchange(socket_, nullptr), std::move(tls_), where_}, last_bytes_ns,
+                     [self] { self->leave(); });
   }
 
   void leave() {
@@ -142,7 +143,7 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
     (side_ == tls_side::accepts ? of_.others_ : of_.own_).remove(self);
   }
 
-  door& of_;
+  connector& of_;
   tls_side side_;
   tls_options options_;
   std::unique_ptr<first_words> words_;
@@ -155,17 +156,17 @@ class door::beginning : public std::enable_shared_from_this<beginning> {
   bool shaken_ = false, is_leaving_ = false, over_ = false, is_forgotten_ = false;
 };
 
-door::~door() = default;
+connector::~connector() = default;
 
-void door::close() {
+void connector::close() {
   if (listening_ != nullptr) listening_->close();
   if (pause_ != nullptr) pause_->cancel();
   for (auto* all : {&others_, &own_})
     for (auto& one : std::exchange(*all, {})) one->forget();
 }
 
-core::result<uint16_t> door::listen(const std::string& at, uint16_t port, tls_options options, first_words_maker make,
-                                    hand_on tell) {
+core::result<uint16_t> connector::listen(const std::string& at, uint16_t port, tls_options options,
+                                         first_words_maker make, hand_on tell) {
   TROUPE_ASSIGN(const auto where, numeric_address(at, port));
   TROUPE_ASSIGN(const auto socket, listen_at(where));
   const auto got = address_of(socket);
@@ -182,11 +183,11 @@ core::result<uint16_t> door::listen(const std::string& at, uint16_t port, tls_op
   return got->port();
 }
 
-void door::wait_for_others() {
+void connector::wait_for_others() {
   listening_->when_readable([this] { accept(); });
 }
 
-void door::accept() {
+void connector::accept() {
   for (int i = 0; i < accepted_at_once; ++i) {
     const int socket = accept_from(listening_->number());
     if (socket == -2) return pause_->after(pause_ns, [this] { wait_for_others(); });
@@ -200,8 +201,8 @@ void door::accept() {
   wait_for_others();
 }
 
-void door::connect(const std::string& host, uint16_t port, tls_options options, std::unique_ptr<first_words> words,
-                   int64_t within_ns, hand_on tell) {
+void connector::connect(const std::string& host, uint16_t port, tls_options options, std::unique_ptr<first_words> words,
+                        int64_t within_ns, hand_on tell) {
   auto one =
       std::make_shared<beginning>(*this, tls_side::connects, std::move(options), std::move(words), std::move(tell));
   own_.push_back(one);

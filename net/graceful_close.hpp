@@ -4,12 +4,12 @@
 
 #include <functional>
 
-#include "net/door.hpp"
+#include "net/connector.hpp"
 
 namespace troupe::net {
 
 /// Ends connection `c`. Called on the loop's thread. `then` is called when the connection is closed, at the latest
 /// after `within_ns`.
-void say_farewell(io_loop& loop, connection c, int64_t within_ns, std::function<void()> then);
+void close_gracefully(io_loop& loop, connection c, int64_t within_ns, std::function<void()> then);
 
 }  // namespace troupe::net

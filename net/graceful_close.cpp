@@ -1,4 +1,4 @@
-#include "net/farewell.hpp"
+#include "net/graceful_close.hpp"
 
 #include <sys/socket.h>
 
@@ -12,9 +12,9 @@ namespace {
 
 constexpr size_t dropped_bytes_max = size_t{256} << 10;
 
-class farewell : public std::enable_shared_from_this<farewell> {
+class graceful_close : public std::enable_shared_from_this<graceful_close> {
  public:
-  farewell(io_loop& loop, connection c, std::function<void()> then)
+  graceful_close(io_loop& loop, connection c, std::function<void()> then)
       : of_(std::move(c)), then_(std::move(then)), deadline_(loop.make_timer()) {}
 
   void begin(int64_t within_ns) {
@@ -59,8 +59,8 @@ class farewell : public std::enable_shared_from_this<farewell> {
 
 }  // namespace
 
-void say_farewell(io_loop& loop, connection c, int64_t within_ns, std::function<void()> then) {
-  std::make_shared<farewell>(loop, std::move(c), std::move(then))->begin(within_ns);
+void close_gracefully(io_loop& loop, connection c, int64_t within_ns, std::function<void()> then) {
+  std::make_shared<graceful_close>(loop, std::move(c), std::move(then))->begin(within_ns);
 }
 
 }  // namespace troupe::net

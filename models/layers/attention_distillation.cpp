@@ -1,7 +1,7 @@
 // Attention maps (the attention weights of each query, before dropout), which a model may learn from its teacher. Owns
 // their arithmetic, head by head, in the type that sums are formed in; attention itself (attention.hpp) computes with
 // other code, which keeps no map.
-#include "models/layers/lessons.hpp"
+#include "models/layers/distillation.hpp"
 
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/bmm.h>
@@ -77,11 +77,14 @@ double square_sum(const at::Tensor& x) {
 }
 
 struct map_node final : function_node {
-  at::Tensor of_lesson;  // gradient of the loss between attention maps with respect to packed queries, keys and values
+  at::Tensor
+      map_gradient;  // gradient of the loss between attention maps with respect to packed queries, keys and values
 
-  gradient_list apply(gradient_list&& gradients) override { return {std::exchange(of_lesson, {}).add_(gradients[0])}; }
-  void release_variables() override { of_lesson.reset(); }
-  [[nodiscard]] std::string name() const override { return "attention_lesson"; }
+  gradient_list apply(gradient_list&& gradients) override {
+    return {std::exchange(map_gradient, {}).add_(gradients[0])};
+  }
+  void release_variables() override { map_gradient.reset(); }
+  [[nodiscard]] std::string name() const override { return "attention_distillation"; }
 };
 
 }  // namespace
@@ -96,35 +99,35 @@ at::Tensor attention_map(const at::Tensor& qkv, const attention_shape& shape) {
 }
 
 at::Tensor learn_map(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
-                     const map_lesson& lesson) {
+                     const map_target& target) {
   const int64_t group = shape.heads / shape.kv_heads, columns = qkv.size(1);
   auto node = std::make_shared<map_node>();
   at::Tensor out;
   {
     const below_autograd plain;
     out = qkv.detach();
-    node->of_lesson = at::empty_like(out, at::MemoryFormat::Contiguous).zero_();
-    TORCH_CHECK(lesson.map.dim() == 4 && lesson.map.size(1) == shape.heads && lesson.map.size(3) == columns, "maps of ",
-                lesson.map.sizes(), " for ", shape.heads, " heads of ", columns, " columns");
-    const auto count = static_cast<double>(lesson.map.numel());
+    node->map_gradient = at::empty_like(out, at::MemoryFormat::Contiguous).zero_();
+    TORCH_CHECK(target.map.dim() == 4 && target.map.size(1) == shape.heads && target.map.size(3) == columns, "maps of ",
+                target.map.sizes(), " for ", shape.heads, " heads of ", columns, " columns");
+    const auto count = static_cast<double>(target.map.numel());
     double squares = 0;
     for (int64_t r = 0; r < out.size(0); ++r) {
       const row_heads heads(out.select(0, r), shape);
       at::Tensor slopes;
       const at::Tensor map = heads.map(&slopes);
-      at::Tensor apart = map.sub(lesson.map.select(0, r));
+      at::Tensor apart = map.sub(target.map.select(0, r));
       squares += square_sum(apart);
       // Multiplies the difference by the derivative of its weighted mean square. The next lines differentiate the
       // softmax and the scores.
-      apart.mul_(2 * lesson.weight * lesson.scale / count);
+      apart.mul_(2 * target.weight * target.scale / count);
       const at::Tensor scores = map.mul(apart.sub(apart.mul(map).sum(-1, /*keepdim=*/true)));
       if (slopes.defined()) scores.mul_(slopes);
-      const at::Tensor row = node->of_lesson.select(0, r);
+      const at::Tensor row = node->map_gradient.select(0, r);
       put_heads(at::bmm(scores, heads.k).mul_(row_heads::scale(shape)), 0, row);
       const at::Tensor of_keys = at::bmm(scores.transpose(1, 2), heads.q);
       put_heads(of_keys.view({shape.kv_heads, group, columns, shape.head_width}).sum(1), shape.heads, row);
     }
-    if (lesson.lost != nullptr) *lesson.lost += lesson.weight * squares / count;
+    if (target.lost != nullptr) *target.lost += target.weight * squares / count;
   }
   if (!wants_node(qkv)) return qkv;
   attach({&out}, std::move(node), scope, {qkv});

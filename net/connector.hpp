@@ -31,7 +31,7 @@ struct connection {
 };
 
 /// Limits for opening connections.
-struct door_options {
+struct connector_options {
   size_t buffer_bytes = size_t{64} << 10;  ///< size of a TLS stream's buffer in each direction, in bytes
   /// Limit of the unsent bytes of one socket that the system buffers; 0: the system's default.
   int queue_bytes = 0;
@@ -42,22 +42,22 @@ struct door_options {
 
 /// Listens for connections and connects to hosts. All functions but the constructor and `listen` are called on the
 /// loop's thread. Before the object is destroyed, call `close` or stop the loop.
-class door {
+class connector {
  public:
   using first_words_maker = std::function<std::unique_ptr<first_words>()>;
   using hand_on = std::function<void(core::result<connection>, std::unique_ptr<first_words>)>;
 
-  door(io_loop& loop, door_options options) : loop_(loop), options_(options) {}
-  ~door();
-  door(const door&) = delete;
-  door& operator=(const door&) = delete;
+  connector(io_loop& loop, connector_options options) : loop_(loop), options_(options) {}
+  ~connector();
+  connector(const connector&) = delete;
+  connector& operator=(const connector&) = delete;
 
   /// Listens, at most once, and returns the port. `tell` receives each opened connection, or the reason why a
   /// connection was refused. Callable from any thread. Errors: bad_input, limit.
   core::result<uint16_t> listen(const std::string& at, uint16_t port, tls_options options, first_words_maker make,
                                 hand_on tell);
   /// Connects to a host; `tell` receives the connection or an error that names host and port. `within_ns`: time limit;
-  /// 0: door_options::deadline_ns.
+  /// 0: connector_options::deadline_ns.
   void connect(const std::string& host, uint16_t port, tls_options options, std::unique_ptr<first_words> words,
                int64_t within_ns, hand_on tell);
 
@@ -72,7 +72,7 @@ class door {
   void wait_for_others();
 
   io_loop& loop_;
-  door_options options_;
+  connector_options options_;
   std::shared_ptr<watched> listening_;
   std::unique_ptr<timer> pause_;
   tls_options accepts_;

@@ -1,5 +1,5 @@
 // The loss between a model's hidden state and its teacher's, and its gradient.
-#include "models/layers/lessons.hpp"
+#include "models/layers/distillation.hpp"
 
 #include <ATen/core/grad_mode.h>
 
@@ -12,7 +12,7 @@
 
 namespace troupe::models {
 
-hidden_lesson learn_hidden(const at::Tensor& model, const at::Tensor& teacher, double weight, double scale) {
+hidden_loss learn_hidden(const at::Tensor& model, const at::Tensor& teacher, double weight, double scale) {
   const at::NoGradGuard no_grad;
   TORCH_CHECK(model.sizes() == teacher.sizes(), "hidden states of ", model.sizes(), " and of ", teacher.sizes());
   at::Tensor apart = model.sub(teacher).contiguous();

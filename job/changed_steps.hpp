@@ -31,8 +31,8 @@ struct changed_steps {
 /// Returns every error of compile_step and of the plan checker.
 core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured = {});
 
-/// Applies the passes in `chosen`, which were chosen elsewhere for this blueprint, to its training steps; pools become
-/// as large as any phase of these steps needs. On an error the blueprint stays unchanged.
+/// Applies the passes in `chosen`, which rank 0's process chose for this blueprint, to its training steps. Pools become
+/// as large as the largest plan of these steps needs. On an error the blueprint stays unchanged.
 core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& chosen);
 
 /// Enlarges the pools `all`, indexed by rank, to at least the sizes that `plans` need.

@@ -1,6 +1,6 @@
 // Converts the `cluster` section of a configuration for the supervisor of the job's processes (cluster/launch.hpp):
-// their number, their ranks, and the degrees that remain after a loss. Owns this conversion; the program starts the
-// processes.
+// their number, their ranks, and the degrees that remain after a loss. Owns this conversion; the calling program starts
+// the processes.
 #pragma once
 
 #include "cluster/supervised_job.hpp"

@@ -30,7 +30,7 @@ struct late_updates {
 };
 
 /// Values that the configuration's `auto` means: updates from one application of deferred gradients to the next, and
-/// the number of such intervals from one choice of columns to the next.
+/// the number of such intervals after which the columns that are updated at once are chosen anew.
 inline constexpr uint64_t default_update_interval = 4, default_selections = 4;
 
 /// True if gradients of `parameter` are deferred on this rank: a trained matrix whose update needs only elements, and

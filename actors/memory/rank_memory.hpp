@@ -158,7 +158,7 @@ class rank_memory {
   std::shared_ptr<storage::swap_file> swap_file_;
   std::atomic<uint32_t> valid_place_{0};
   std::atomic<uint32_t> writes_under_way_{0};
-  std::optional<core::error> failed_write_;  // error of a failed write to the swap file; set before the write ends
+  std::optional<core::error> failed_write_;  // why a write to the swap file failed; set before writes_under_way_ falls
 };
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// DeepSpeed's keys of batches, of batches for many degrees, and of the order in which gradients are summed. Defaults
-// are DeepSpeed 0.19's.
+// DeepSpeed's keys of batches, of its section `elasticity` and of the order in which gradients are summed. Defaults are
+// DeepSpeed 0.19's.
 #include <fmt/format.h>
 
 #include "config/keys/key_rows.hpp"

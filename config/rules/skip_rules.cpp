@@ -30,8 +30,8 @@ bool read_steps(skipped_steps& x) {
   return true;
 }
 
-/// Warns if a run may have to go back further after a spike than its oldest saved state. A checkpoint removes an
-/// older one only when the next step's loss is known, so one more than checkpoint.keep_last may exist for a step.
+/// Warns if a run may have to go back further after a spike than its oldest saved state. A new checkpoint removes the
+/// oldest one only when the loss of the following step is known; until then one more than checkpoint.keep_last exists.
 void reach_back(const settings& given, const job_config& config, reporter& report) {
   const auto& c = config.checkpoint;
   const uint64_t back = config.on_spike.back_steps;

@@ -93,7 +93,8 @@ core::result<int64_t> viewed_size(std::string_view name, const cut_rule& rule, u
   return static_cast<int64_t>(elements / rest);
 }
 
-/// Returns the runs of the cut of a tensor of shape `shape`. Elements of that tensor from index `keep` on are left out.
+/// Returns the runs of the cut of a tensor of shape `shape`. Elements whose row-major index is `keep` or more are left
+/// out.
 core::result<std::vector<cut_run>> runs_of(std::string_view name, const shape_type& shape, size_t dimension,
                                            const width_table& widths, uint64_t keep) {
   uint64_t outer = 1, inner = 1;

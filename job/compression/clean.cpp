@@ -32,8 +32,8 @@ const config::pruning_section& section_of(const config::job_config& c, pruned_pa
 
 class cleaner {
  public:
-  /// `changes`: true if weights will be changed (a plan for the end of a run), so that a weight which another layer
-  /// also reads must be refused; false if only the widths are planned.
+  /// `changes`: true if the result will change weights, at the end of a run; a weight that a second layer reads is then
+  /// refused. False if only the widths of the cleaned layers are wanted.
   cleaner(const config::job_config& c, const core::model_table& table, uint64_t updates, const mask_lookup& mask,
           widths_said said, bool changes = true)
       : config_(c), table_(table), updates_(updates), mask_(mask), said_(said), changes_(changes) {}

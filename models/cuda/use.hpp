@@ -31,7 +31,7 @@ struct cuda_process {
   /// Limits Torch's operations to `bytes` of the device's memory, including the memory that Torch caches.
   core::result<void> (*limit_memory)(uint32_t index, uint64_t bytes);
   void (*empty_cache)();  ///< frees the device memory that Torch's allocator caches
-  /// Tells `w` of the blocks of Torch's allocator from now on, as long as the process lives. Called once.
+  /// Calls `w` whenever Torch's allocator allocates or frees a block, until the process ends. Called once.
   core::result<void> (*watch_memory)(const memory_watch& w);
 };
 

@@ -52,7 +52,7 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   logit_form logits = {};  ///< how the products of the head become logits
   /// [block]: options of the block's attention; blocks beyond the end of the list have the defaults.
   std::vector<attention_options> attention = {};
-  rotary_positions rope;             ///< positions of a family with rotary positions
+  rotary_positions rope;             ///< base and scaling of rotary positions, if the family has them
   rotary_positions local_rope = {};  ///< positions of the blocks with `rotation::local`
   /// fraction of a head's elements that are rotated, beginning with the first element
   double rotary_share = 1;

@@ -71,7 +71,8 @@ class player {
     if (end == not_yet) return not_yet;
     return t_.rank_of_stage[from] == t_.rank_of_stage[a.stage] ? end : end + costs_.transfer_s;
   }
-  // Returns the time when the input from a neighbour arrives. Earlier actions of the same rank have ended by then.
+  // Returns the time when the input that `a` receives from a neighbouring stage arrives; 0 if it receives none. The
+  // caller waits for earlier actions of the same rank.
   [[nodiscard]] double may_start(const action& a) const {
     if (a.type == action_type::forward) return a.stage == 0 ? 0 : arrival(forward_end_, a, a.stage - 1);
     if (a.type == action_type::backward_weight || a.stage + 1 == t_.stages()) return 0;

@@ -86,7 +86,8 @@ class maker:
         for _ in range(self.draw.randrange(1, 6)):
             at = self.draw.randrange(len(text) + 1)
             text[at:at + self.draw.randrange(3)] = bytes(self.draw.randrange(1, 256) for _ in range(self.draw.randrange(2)))
-        return text.decode("utf-8", "replace")
+        # Characters that no version of Unicode here has may be letters in a later one.
+        return "".join(c for c in text.decode("utf-8", "replace") if unicodedata.category(c) != "Cn")
 
     def long(self):
         d = self.draw

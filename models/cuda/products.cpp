@@ -82,7 +82,7 @@ void settle(const cuda_settings& s) {
   torch.setAllowTF32CuBLAS(s.tf32);
   if (!s.deterministic) return;  // the host's own setting of determinism is kept
   torch.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  // With this setting, LibTorch would write NaN to all new memory, which costs time.
+  // LibTorch would otherwise fill all new memory with NaN in deterministic mode, which costs time.
   torch.setDeterministicFillUninitializedMemory(false);
 }
 

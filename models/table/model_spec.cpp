@@ -581,7 +581,7 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   spec.layers = read_size(keys, k.layers, layers_max);
   spec.width = read_size(keys, k.width, width_max);
   spec.heads = read_size(keys, k.heads, width_max);
-  // With null in config.json there are as many key-value heads as query heads; without the key the family's default
+  // A null in config.json means as many key-value heads as query heads; if the key is missing, the family's default
   // applies.
   const bool has_usual = k.kv_heads.usual > 0 && !keys.is_null(k.kv_heads.name);
   spec.kv_heads = read_size(keys, k.kv_heads, has_usual ? k.kv_heads.usual : spec.heads, width_max);

@@ -75,7 +75,8 @@ core::result<pipeline_table> make_table(const named_schedule& schedule, const pi
   const uint64_t stages = uint64_t{s.ranks} * s.chunks;
   if (stages > max_stage_micro_batches || s.group > max_stage_micro_batches ||
       s.micro_batches > max_stage_micro_batches / stages)
-    return core::fail(core::error_kind::limit, fmt::format("{} stages times {} micro-batches: at most {} are planned",
+    return core::fail(core::error_kind::limit, fmt::format("{} stages times {} micro-batches: at most {} are planned; "
+                                                           "use fewer stages or micro-batches",
                                                            stages, s.micro_batches, max_stage_micro_batches));
   pipeline_table out{s.micro_batches, place_stages(schedule.placement, s.ranks, s.chunks), {}};
   for (uint32_t r = 0; r < s.ranks; ++r) out.orders.push_back(schedule.order(s, r));

@@ -160,8 +160,8 @@ BOOST_AUTO_TEST_CASE(malformed_calls_and_foreign_opcodes_are_refused_with_their_
   refused("\x82\1", "0x82");  // opcode EXT1: an extension
   refused("Pabc\n", "0x50");  // opcode PERSID: a persistent id as text
   refused("\x97", "0x97");    // opcode NEXT_BUFFER: an out-of-band buffer
-  refused("(}", "one value is wanted");
-  refused("K\1K\1", "one value is wanted");
+  refused("(}", "must leave one value");
+  refused("K\1K\1", "must leave one value");
   refused("R", "values are wanted on the stack");
   refused("e", "a mark is wanted");
   refused("}(K\1u", "a key has no value");

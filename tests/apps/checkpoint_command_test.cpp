@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_tensors_name_that_is_no_text_is_refused_and_leaves_nothin
     const auto r =
         std::string(command) == "inspect" ? c.troupe({command, "theirs"}) : c.troupe({command, "theirs", "xo2"});
     BOOST_TEST(r.code == 2, command << ": " << r.err);
-    BOOST_TEST(has(r.err, "a tensor's name, \"secon\xEF\xBF\xBD.bias\", is not UTF-8"), command << ": " << r.err);
+    BOOST_TEST(has(r.err, "a tensor's name, \"secon?.bias\", is not UTF-8"), command << ": " << r.err);
     BOOST_TEST(std::distance(fs::directory_iterator(c.folder.path()), {}) == before, command);
   }
 }

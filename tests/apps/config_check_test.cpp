@@ -79,9 +79,6 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_run_refuses_before_it_plans_is_refused_in_the
                     learns = "distillation.enabled=true";
   const refusal all[] = {
       {bert,
-       {mask, none, "parallel.context=2"},
-       "parallel.context: wanted 1 for a bert model, whose tokens attend to those after them, got 2"},
-      {bert,
        {mask, none, learns, "model.teacher=teacher"},
        "distillation.enabled: cannot be combined with a bert model yet; set it to false"},
       {usual, {"parallel.tensor=5"}, "parallel.tensor: "},

@@ -47,6 +47,7 @@ const std::map<std::string, std::string> beforehand = {
      // The shell command makes a checkpoint with a flipped byte.
      "cp -r before/checkpoints ck && cd ck/step-00000002 && "
      "printf x | dd of=shard-00000.bin bs=1 seek=4096 conv=notrunc status=none"},
+    {"docs/compression.md", R"(mkdir gpt2-folder && printf '{"model_type": "gpt2"}' > gpt2-folder/config.json)"},
     {"docs/data.md",
      "mkdir books && cp examples/corpus.txt books/one.txt && "
      "printf '{\"content\": \"A page.\"}\\n{\"content\": \"Another.\"}\\n' | gzip > web.jsonl.gz && "

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(what_a_launcher_of_one_program_has_left_is_no_place) {
     BOOST_TEST(is_none({{prefix + "SIZE", "1"}, {prefix + "RANK", "0"}}));
     BOOST_TEST(is_none(
         {{prefix + "SIZE", "1"}, {prefix + "RANK", "0"}, {prefix + "LOCAL_RANK", "0"}, {prefix + "LOCAL_SIZE", "1"}}));
-    says(refused({{prefix + "SIZE", "2"}, {prefix + "RANK", "0"}}), prefix + "LOCAL_RANK: wanted a number");
+    says(refused({{prefix + "SIZE", "2"}, {prefix + "RANK", "0"}}), prefix + "LOCAL_RANK: is not set");
   }
   BOOST_TEST(is_none({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}));
   BOOST_TEST(is_none({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
@@ -89,13 +89,13 @@ BOOST_AUTO_TEST_CASE(what_a_launcher_of_one_program_has_left_is_no_place) {
 
 // The launcher's other programs may be on other machines; alone, each would train as if it were the whole job.
 BOOST_AUTO_TEST_CASE(one_program_of_this_machine_is_not_taken_for_the_only_one) {
-  says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}), "PMI_SIZE: wanted a number");
-  says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}, {"PMI_RANK", "0"}}), "PMI_SIZE: wanted a number");
-  says(refused({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}), "WORLD_SIZE: wanted a number");
+  says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}}), "PMI_SIZE: is not set");
+  says(refused({{"MPI_LOCALNRANKS", "1"}, {"MPI_LOCALRANKID", "0"}, {"PMI_RANK", "0"}}), "PMI_SIZE: is not set");
+  says(refused({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}), "WORLD_SIZE: is not set");
   says(refused({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}, {"GROUP_WORLD_SIZE", "1"}}),
-       "WORLD_SIZE: wanted a number");
+       "WORLD_SIZE: is not set");
   says(refused({{"FLUX_TASK_RANK", "0"}, {"FLUX_TASK_LOCAL_ID", "0"}, {"FLUX_JOB_NNODES", "1"}}),
-       "FLUX_JOB_SIZE: wanted a number");
+       "FLUX_JOB_SIZE: is not set");
 }
 
 BOOST_AUTO_TEST_CASE(one_program_of_several_whose_place_is_missing_is_refused) {
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(flux_says_the_number_of_machines_and_not_what_is_started_on
        "the environment from flux run: FLUX_JOB_NNODES: wanted the same number");
   says(refused(with(task, {{"FLUX_TASK_RANK", "6"}})), "FLUX_TASK_RANK: wanted less than FLUX_JOB_SIZE, which is 6");
   says(refused(with(task, {{"FLUX_TASK_LOCAL_ID", "2"}})), "FLUX_TASK_LOCAL_ID: wanted less than");
-  says(refused({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}), "FLUX_TASK_LOCAL_ID: wanted a number");
+  says(refused({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}), "FLUX_TASK_LOCAL_ID: is not set");
 }
 
 BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(pals_says_the_number_of_the_machine) {
   BOOST_TEST(place(with(step, task)).launcher == "srun");
   BOOST_TEST(is_none({{"PALS_RANKID", "0"}, {"PALS_NODEID", "0"}, {"PMI_SIZE", "1"}}));
   says(refused(with(task, {{"PALS_NODEID", "2"}})), "PALS_NODEID: wanted less than");
-  says(refused({{"PALS_RANKID", "0"}, {"PMI_SIZE", "2"}}), "PALS_LOCAL_RANKID: wanted a number");
+  says(refused({{"PALS_RANKID", "0"}, {"PMI_SIZE", "2"}}), "PALS_LOCAL_RANKID: is not set");
   says(refused(with(task, {{"PMI_LOCAL_SIZE", "3"}})), "wanted the same number on every machine");
 }
 

@@ -169,6 +169,8 @@ core::result<config::degree_choice> degrees_by_prediction(const config::job_conf
   return chosen_degrees(list, c);
 }
 
+bool is_updated(const core::parameter_info& p) { return p.trainable && !p.of_teacher && !p.is_copy(); }
+
 // Sets the members of `b` that follow from its configuration and the folders that it names, without a plan.
 core::result<void> describe(blueprint& b, const host_tables& own, bool with_copies_of_tied) {
   const auto& c = *b.config;
@@ -177,6 +179,9 @@ core::result<void> describe(blueprint& b, const host_tables& own, bool with_copi
   if (own.whole == nullptr) tokens = c.train_micro_batch_size_per_gpu * b.tensor.sequence.most_columns(b.sequence);
   TROUPE_ASSIGN(auto compression, choose_compression(c, *b.table, b.tensor, tokens));
   b.compression = std::make_shared<const chosen_compression>(std::move(compression));
+  if (std::ranges::none_of(b.tensor.whole->parameters, is_updated))
+    return core::fail(core::error_kind::bad_input,
+                      "parameter_groups: every parameter is frozen, there is nothing to train");
   TROUPE_ASSIGN(auto optimizer, make_optimizer_groups(c, *b.tensor.whole));
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(optimizer));
   return {};

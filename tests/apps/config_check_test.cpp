@@ -85,7 +85,10 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_run_refuses_before_it_plans_is_refused_in_the
       {usual, {"parallel.sequence=5"}, "parallel.sequence: "},
       {usual, {learns, "model.teacher=nowhere"}, "model.teacher: "},
       {usual, {learns, "model.teacher=teacher"}, "model.teacher: wanted the model's vocabulary of 256 tokens, got 128"},
-      {usual, {"parameter_groups=[{match: nothing_has_this_name, lr: 0.1}]"}, "parameter_groups[0].match: "}};
+      {usual, {"parameter_groups=[{match: nothing_has_this_name, lr: 0.1}]"}, "parameter_groups[0].match: "},
+      {usual,
+       {"parameter_groups=[{match: '.*', trainable: false}]"},
+       "parameter_groups: every parameter is frozen, there is nothing to train"}};
   for (const auto& each : all) {
     std::vector<std::string> check{"config", "check", "job.yaml"}, train{"train", "job.yaml"};
     for (auto* const command : {&check, &train})

@@ -105,20 +105,29 @@ void add_objective_problems(const config::job_config& job, const models::model_s
                                                 spec.family->model_type, job.sample.tokens)});
 }
 
-/// True if `text` has the form of a key's dotted name.
+/// True if `text` has the form of a key's dotted name, whose parts may be quoted, as in `groups."my group".modules`.
 bool is_key(std::string_view text) {
   const auto is_of_key = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
            c == '[' || c == ']';
   };
-  return !text.empty() && std::ranges::all_of(text, is_of_key);
+  bool is_quoted = false;
+  for (const char c : text) {
+    if (c == '"')
+      is_quoted = !is_quoted;
+    else if (!is_quoted && !is_of_key(c))
+      return false;
+  }
+  return !text.empty() && !is_quoted && text.front() != '"';
 }
 
-/// Divides a refusal of job/, "key: text" or "file:line: key: text", into the key and the text; one without a key
-/// concerns the model.
+/// Divides a refusal of job/, "key: text", "file:line: key: text" or "--set key=value:line: key: text", into the key
+/// and the text; one without a key concerns the model.
 key_problem problem_of(const core::error& why) {
+  constexpr std::string_view end_of_override = ":1: ";  // an override is one line
   const std::string_view all = why.text;
-  size_t begin = 0;
+  const size_t last = all.starts_with("--set ") ? all.find(end_of_override) : all.npos;
+  size_t begin = last == all.npos ? 0 : last + end_of_override.size();
   for (int parts = 0; parts < 2; ++parts) {
     const size_t end = all.find(": ", begin);
     if (end == all.npos) break;

@@ -102,4 +102,30 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_run_refuses_before_it_plans_is_refused_in_the
   }
 }
 
+// The value of an override may have colons, and the name of a group spaces, before the key of a refusal.
+BOOST_AUTO_TEST_CASE(a_refusal_is_at_its_key_whatever_text_is_before_the_key) {
+  const command_folder at(smallest + R"(compression_training:
+  row_pruning:
+    shared_parameters: {enabled: true, method: topk, schedule_offset: 0}
+    different_groups: {my group: {params: {dense_ratio: 0.5}, modules: [nothing]}}
+)");
+  const auto group = check_exit(2, at.troupe({"config", "check", "job.yaml"}));
+  BOOST_TEST(has(group.err, "error: compression_training.row_pruning.different_groups.\"my group\".modules: wanted "),
+             group.err);
+  const command_folder usual;
+  const auto inlined = check_exit(
+      2, usual.troupe({"config", "check", "job.yaml", "--set", "parallel.tensor=2", "--set",
+                       R"(tensor_parallel.partition_config={layer_specs: [{patterns: ['.*c_fc\.weight$']}]})"}));
+  BOOST_TEST(has(inlined.err, "error: tensor_parallel.partition_config: wanted "), inlined.err);
+}
+
+BOOST_AUTO_TEST_CASE(what_follows_from_a_refused_key_is_not_refused_too) {
+  const command_folder at;
+  const auto did = check_exit(
+      2, at.troupe({"config", "check", "job.yaml", "--set", "parallel.tensor=2", "--set",
+                    "parallel.sharded_norms=true", "--set", "tensor_parallel.exchange_pieces=2"}));
+  BOOST_TEST(has(did.err, "tensor_parallel.exchange_pieces: wanted 1 with parallel.sharded_norms"), did.err);
+  BOOST_TEST(!has(did.err, "has no row-parallel layer"), did.err);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,9 +11,10 @@ plan::state_part part_of(const plan::saved_piece& x) {
 }
 
 void writer_executor::begin(std::shared_ptr<step_context> context) {
+  // A late wake may have left the part of an earlier save, whose target the earlier context keeps alive.
+  if (context->order.save != nullptr) end_part();
   context_ = std::move(context);
   if (context_->order.save == nullptr) return;
-  end_part();
   occupied_.clear();
   part_ = context_->order.save->begin_part(context_->plan().rank);
   if (context_->plan().snapshots.empty()) all_handed_over();  // other ranks write all states of this model

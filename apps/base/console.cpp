@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <ext/stdio_sync_filebuf.h>
 
@@ -230,14 +231,23 @@ void console::on_loss(output_relay::loss_listener tell) {
   if (now_ != nullptr) now_->out->on_loss(std::move(tell));
 }
 
+namespace {
+
+std::chrono::milliseconds patience_for(int descriptor) {
+  struct stat about {};
+  return ::fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) ? file_patience : output_patience;
+}
+
+}  // namespace
+
 int console::end(int code) {
   if (before_ == nullptr) return code;
   std::cout.flush();
   std::fflush(stdout);
-  now_->out->drain(output_patience);
+  now_->out->drain(patience_for(STDOUT_FILENO));
   const std::string lost = ::isatty(STDOUT_FILENO) != 0 ? std::string() : now_->out->loss();
   if (!lost.empty()) code = code_of_lost_output(code, lost);
-  now_->err->drain(output_patience);
+  now_->err->drain(patience_for(STDERR_FILENO));
   std::exchange(before_, nullptr)->use();
   return code;
 }

@@ -15,6 +15,8 @@ namespace troupe::apps {
 inline constexpr size_t output_waits_bytes_max = size_t{1} << 20;
 /// Longest time that the end of a program waits for a reader of its output that does not read.
 inline constexpr std::chrono::milliseconds output_patience{2000};
+/// Longest time that the end of a program waits for a regular file, which has no reader, to take further bytes.
+inline constexpr std::chrono::milliseconds file_patience{60'000};
 
 /// Relays bytes to one descriptor whose reader may block. Any thread may write.
 class output_relay {

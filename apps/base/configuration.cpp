@@ -67,7 +67,7 @@ config::load_result load(const common_arguments& a, std::optional<uint64_t> step
   options.steps = steps;
   options.read_as = read_as;
   options.also = [why, &besides](const config::job_config& job, config::so_far found) {
-    // What follows from keys that were refused would be said of a job that nobody wants.
+    // Further errors could follow from the refused keys and not be errors of the job that is wanted.
     const bool follows = why == intent::check && found == config::so_far::refused;
     auto out = job_problems(job, follows ? intent::look : why);
     if (besides && found == config::so_far::sound && !out.empty())

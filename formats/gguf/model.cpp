@@ -163,15 +163,25 @@ json json_of(const gguf_value& v) {
 
 /// True if the file marks `token` as a special one, or does not say what kinds its tokens have. llama.cpp wants a token
 /// for the begin and the end of texts: files of vocabularies without one name a token that no text has, of another
-/// kind.
+/// kind, and say with `add_bos_token` that texts do not begin with it. Files of older converters mark no token at all
+/// and have no such key; their tokens for begin and end are normal ones.
 bool is_marked(const gguf_metadata& m, uint64_t token) {
-  constexpr int32_t control = 3, user_defined = 4;  // llama.cpp's numbers of kinds
+  constexpr int32_t normal = 1, control = 3, user_defined = 4;  // llama.cpp's numbers of kinds
   const auto* const kinds = m.find("tokenizer.ggml.token_type");
   if (kinds == nullptr || (kinds->items != gguf_value_type::i32 && kinds->items != gguf_value_type::u32)) return true;
-  int32_t kind = 0;
-  if (token >= kinds->numbers.size() / sizeof kind) return false;
-  std::memcpy(&kind, kinds->numbers.data() + token * sizeof kind, sizeof kind);
-  return kind == control || kind == user_defined;
+  const uint64_t tokens = kinds->numbers.size() / sizeof(int32_t);
+  const auto kind_of = [&](uint64_t t) {
+    int32_t kind = 0;
+    std::memcpy(&kind, kinds->numbers.data() + t * sizeof kind, sizeof kind);
+    return kind;
+  };
+  const auto is_special = [&](uint64_t t) { return kind_of(t) == control || kind_of(t) == user_defined; };
+  if (token >= tokens) return false;
+  if (is_special(token)) return true;
+  if (kind_of(token) != normal || m.find("tokenizer.ggml.add_bos_token") != nullptr) return false;
+  for (uint64_t t = 0; t < tokens; ++t)
+    if (is_special(t)) return false;
+  return true;
 }
 
 /// Returns the scaling of rotary positions in config.json's form; null if there is no scaling, or if config.json cannot

@@ -40,7 +40,7 @@ struct load_options {  ///< options of load() and load_text()
       /// Texts `key=value` that replace values of the file; a later text replaces an earlier one; paths in them are
       /// relative to the current folder.
       overrides;
-  bool strict = false;  ///< true: warnings are errors
+  bool strict = false;                 ///< true: warnings are errors
   std::optional<uint64_t> steps = {};  ///< number of steps that replaces the value of the key `steps`; nullopt: the
                                        ///< file's value stays
   reading read_as = reading::job;

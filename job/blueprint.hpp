@@ -39,12 +39,12 @@ struct open_order {
 struct blueprint {  ///< result of planning a configuration: everything that a run has to know before it starts
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
-  std::optional<models::teaching> teaching;               ///< the teacher in `model.teacher`; nullopt: none
+  std::optional<models::teaching> teaching;  ///< the teacher in `model.teacher`; nullopt: none
   /// Table of the model's units and parameters as one tensor-parallel rank computes them
   std::shared_ptr<const core::model_table> table;
-  chosen_tensor tensor;  ///< how `table` is split over tensor ranks, and the unsplit model
-  uint64_t sequence = 0;                                  ///< number of tokens of a sample
-  plan::plan_options options[plan::num_plan_choices];     ///< [plan::plan_choice]: plan options of this kind of step
+  chosen_tensor tensor;   ///< how `table` is split over tensor ranks, and the unsplit model
+  uint64_t sequence = 0;  ///< number of tokens of a sample
+  plan::plan_options options[plan::num_plan_choices];  ///< [plan::plan_choice]: plan options of this kind of step
   chosen_pipeline pipeline;  ///< pipeline stages and the order of each rank's work, the same for all `options`
   plan::plan_options plain;  ///< options of the training step before the passes of `compile` change them
   /// Result of the passes of `compile` for the first step; nullopt: no pass is used.

@@ -22,11 +22,11 @@ struct listed_way {
   std::string refusal;        ///< reason why the way is refused; empty: a run can use it
   bool lacks_memory = false;  ///< true: only the memory budget refuses the way; sizes and times are set nevertheless
   plan_size size;
-  uint64_t rank_bytes = 0;           ///< peak bytes of the largest rank, activations included
+  uint64_t rank_bytes = 0;  ///< peak bytes of the largest rank, activations included
   /// Least value, in bytes, of the memory budget (the configuration key that budget_of() returns) that permits this
   /// way.
   uint64_t least_budget = 0;
-  double predicted_s = 0;            ///< predicted seconds of a step, if all ranks run on the cores of this machine
+  double predicted_s = 0;  ///< predicted seconds of a step, if all ranks run on the cores of this machine
   /// Seconds of the fastest of `measured_steps` steps; nullopt: no steps were run with this way
   std::optional<double> measured_s;
   uint64_t measured_steps = 0;

@@ -12,8 +12,8 @@
 
 namespace troupe::apps {
 
-struct agent_setup {    ///< the settings with which agent() runs
-  std::string join{};   ///< HOST:PORT of the first host; empty: the address is read from the store
+struct agent_setup {   ///< the settings with which agent() runs
+  std::string join{};  ///< HOST:PORT of the first host; empty: the address is read from the store
   /// Name that the first host's certificate must contain; empty: any host of the authority is accepted
   std::string first{};
   /// This host's certificate, key and authority; absolute paths if the host may lead

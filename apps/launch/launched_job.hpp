@@ -25,7 +25,7 @@ struct launched_job {
   /// true: certificates have the names of hosts; false: hosts are named after their machine numbers
   bool names_hosts = false;
   uint32_t node = 0;
-  std::string own_name;        ///< name of this machine, after which its certificate's files are named
+  std::string own_name;  ///< name of this machine, after which its certificate's files are named
   /// HOST:PORT at which the first machine, which leads the job, accepts the agents of the other hosts
   std::string leader;
   /// Name that the first machine's certificate must have; empty: any certificate that the job's authority has signed.

@@ -65,8 +65,8 @@ struct setting {
   std::string key;  ///< full dotted key: the key of `row` with an actual name in place of each `*`
   node_ptr value;   ///< value, checked by the key's row; null: `auto`, or no value was written
   bool is_auto = false;
-  place at;                ///< position of the value in the input
-  place name_at;           ///< position of the key's name in the input
+  place at;       ///< position of the value in the input
+  place name_at;  ///< position of the key's name in the input
   /// True: the value is valid, but Troupe cannot honour it yet; it is never stored in job_config.
   bool held_back = false;
   size_t item = 0;    ///< index of the list item to which the key belongs; 0 if it belongs to no list

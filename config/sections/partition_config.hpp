@@ -47,10 +47,10 @@ struct partition_section {  ///< configuration section `tensor_parallel.partitio
   bool given = false;
   /// True: the specs of preset_model apply to layers that no item of layer_specs matches.
   bool use_default_specs = true;
-  bool strict_mode = false;       ///< true: a linear layer without a spec is an error
-  place at;                       ///< position of strict_mode in the input, if strict_mode is given
-  std::string where;              ///< file and line of strict_mode
-  std::string text;               ///< the mapping of the key partition_config as YAML on one line, as given
+  bool strict_mode = false;  ///< true: a linear layer without a spec is an error
+  place at;                  ///< position of strict_mode in the input, if strict_mode is given
+  std::string where;         ///< file and line of strict_mode
+  std::string text;          ///< the mapping of the key partition_config as YAML on one line, as given
 };
 
 struct tensor_parallel_section {  ///< configuration section `tensor_parallel`, except for its degrees

@@ -56,9 +56,10 @@ class carrier {
   /// [member of this machine]: number of its posted requests that were sent to the other machines
   std::vector<uint64_t> told_;
   /// `proposed_`: [member], true if this object has proposed to the first machine that the member ends the
-  /// communicator. `announced_`: [member], true if a note of another machine has brought the member's ending into force.
+  /// communicator. `announced_`: [member], true if a note of another machine has brought the member's ending into
+  /// force.
   std::vector<bool> proposed_, announced_;
-  uint32_t enforced_told_ = 0;              ///< number of endings in force that have been sent to the other machines
+  uint32_t enforced_told_ = 0;  ///< number of endings in force that have been sent to the other machines
   /// [member]: received requests of the member for which the machine's record has no room yet
   std::vector<std::deque<wire_note>> due_;
   /// [member of another machine]: sequence of the next operation of which the member's request is to be written into

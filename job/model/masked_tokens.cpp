@@ -8,14 +8,16 @@ std::optional<masking_refusal> masking_problem(const config::job_config& job, co
   const auto& masking = job.data.masking;
   if (!spec.family->is_encoder) {
     if (!masking.given) return std::nullopt;
-    return masking_refusal{"data.masking",
-                       fmt::format("wanted an encoder, which finds masked tokens, got a {} model, which finds the next "
-                                   "token; remove the section",
-                                   spec.family->model_type)};
+    return masking_refusal{
+        "data.masking",
+        fmt::format("wanted an encoder, which finds masked tokens, got a {} model, which finds the next "
+                    "token; remove the section",
+                    spec.family->model_type)};
   }
   if (masking.mask + masking.random <= 1) return std::nullopt;
-  return masking_refusal{"data.masking.random", fmt::format("wanted at most 1 together with data.masking.mask {}, got {}",
-                                                        masking.mask, masking.random)};
+  return masking_refusal{
+      "data.masking.random",
+      fmt::format("wanted at most 1 together with data.masking.mask {}, got {}", masking.mask, masking.random)};
 }
 
 std::optional<std::string> mask_token_problem(std::optional<uint64_t> token, const models::model_spec& spec) {

@@ -17,7 +17,7 @@ struct group_setting {
 
 /// The rules by which gradient sums are scaled to a mean and clipped; constant over a run.
 struct scaling_rules {
-  double clip = 0;             ///< largest gradient norm (gradient_clipping); 0: no clipping
+  double clip = 0;  ///< largest gradient norm (gradient_clipping); 0: no clipping
   /// Factor of each rank's gradient before the sum over ranks (prescale_gradients, gradient_predivide_factor).
   double input_scale = 1;
   bool skip_overflow = false;  ///< true: a step whose gradients are not finite is skipped

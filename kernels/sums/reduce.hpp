@@ -12,12 +12,12 @@ namespace troupe::kernels {
 
 /// Types of a reduction, each one of f64, f32, bf16 and f16, and how contributions are scaled and stored.
 struct reduce_options {
-  core::dtype input = core::dtype::f32;          ///< type of each rank's contribution
+  core::dtype input = core::dtype::f32;  ///< type of each rank's contribution
   /// Type to which contributions, and then their sum, are rounded; the type in which they travel.
   core::dtype communication = core::dtype::f32;
-  core::dtype output = core::dtype::f32;         ///< type of the stored result
-  float input_scale = 1;    ///< factor on each contribution before it is rounded to `communication`
-  bool accumulate = false;  ///< true: adds the sum to the stored value of `output`; false: overwrites it
+  core::dtype output = core::dtype::f32;  ///< type of the stored result
+  float input_scale = 1;                  ///< factor on each contribution before it is rounded to `communication`
+  bool accumulate = false;                ///< true: adds the sum to the stored value of `output`; false: overwrites it
 };
 
 /// Computes, for each of `count` elements:

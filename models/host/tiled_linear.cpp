@@ -82,8 +82,8 @@ core::result<std::shared_ptr<tiled_linear>> tiled_linear::make(const std::shared
       const int64_t first_in = made->in_edges_[i], ins = made->in_edges_[i + 1] - first_in;
       const bool has_bias = of->bias.defined() && i + 2 == made->in_edges_.size();
       const at::Tensor bias = has_bias ? of->bias.detach().narrow(0, first_out, outs) : at::Tensor();
-      made->tiles_.back().push_back(linear_of(of->weight.detach().narrow(0, first_out, outs).narrow(1, first_in, ins),
-                                              bias, *of));
+      made->tiles_.back().push_back(
+          linear_of(of->weight.detach().narrow(0, first_out, outs).narrow(1, first_in, ins), bias, *of));
       row->push_back(made->tiles_.back().back());
     }
     rows->push_back(row.ptr());

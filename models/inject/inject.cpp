@@ -259,7 +259,7 @@ std::string best_row_for(const nn::Module& model) {
 }
 
 core::result<root_modules> roots_of(const std::shared_ptr<nn::Module>& model,
-                                     const std::vector<own_layers::slot>& slots) {
+                                    const std::vector<own_layers::slot>& slots) {
   if (model == nullptr) return core::fail(refused_injection("wanted a module, got none"));
   root_modules out;
   out.emplace_back("", model);

@@ -234,10 +234,11 @@ core::result<void> check_split(const model_spec& whole, const tensor_split& spli
     if (norms_heads_together(whole) && split.of(b).attention)
       return core::fail(
           core::error_kind::bad_input,
-          fmt::format("wanted attention of all blocks whole in a {} model, because its norms of queries and keys span "
-                      "all heads, got {} ranks that share that of block {}; tensor_parallel.partition_config with specs "
-                      "of the MLP and of the embedding divides these",
-                      whole.family->model_type, split.degree, b));
+          fmt::format(
+              "wanted attention of all blocks whole in a {} model, because its norms of queries and keys span "
+              "all heads, got {} ranks that share that of block {}; tensor_parallel.partition_config with specs "
+              "of the MLP and of the embedding divides these",
+              whole.family->model_type, split.degree, b));
     if (whole.parallel_residual && split.of(b).attention != split.of(b).mlp)
       return core::fail(core::error_kind::bad_input,
                         fmt::format("wanted attention and MLP of a block both cut, or both whole, because they are "

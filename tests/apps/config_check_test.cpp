@@ -38,8 +38,9 @@ BOOST_AUTO_TEST_CASE(a_tag_that_a_run_refuses_is_refused) {
 BOOST_AUTO_TEST_CASE(a_mask_token_that_an_encoder_cannot_use_is_refused_and_so_is_none) {
   const auto encoder = [](const std::string& model) {
     return replaced(smallest, "model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256",
-                    model + ", num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 24, "
-                            "max_position_embeddings: 32, vocab_size: 256");
+                    model +
+                        ", num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2, intermediate_size: 24, "
+                        "max_position_embeddings: 32, vocab_size: 256");
   };
   const command_folder bert(encoder("model_type: bert")), roberta(encoder("model_type: roberta"));
   const std::vector<std::string> check{"config", "check", "job.yaml"};
@@ -121,9 +122,9 @@ BOOST_AUTO_TEST_CASE(a_refusal_is_at_its_key_whatever_text_is_before_the_key) {
 
 BOOST_AUTO_TEST_CASE(what_follows_from_a_refused_key_is_not_refused_too) {
   const command_folder at;
-  const auto did = check_exit(
-      2, at.troupe({"config", "check", "job.yaml", "--set", "parallel.tensor=2", "--set",
-                    "parallel.sharded_norms=true", "--set", "tensor_parallel.exchange_pieces=2"}));
+  const auto did =
+      check_exit(2, at.troupe({"config", "check", "job.yaml", "--set", "parallel.tensor=2", "--set",
+                               "parallel.sharded_norms=true", "--set", "tensor_parallel.exchange_pieces=2"}));
   BOOST_TEST(has(did.err, "tensor_parallel.exchange_pieces: wanted 1 with parallel.sharded_norms"), did.err);
   BOOST_TEST(!has(did.err, "has no row-parallel layer"), did.err);
 }

@@ -157,9 +157,8 @@ BOOST_AUTO_TEST_CASE(people_at_an_agent_read_once_why_a_term_ends) {
   BOOST_TEST_REQUIRE(a.hear(order, 1).has_value());
   const std::string why = "the link between process 1 on b and process 3 on c was lost";
   for (const bool is_final : {false, true})
-    for (const uint32_t place : order.places)
-      BOOST_TEST_CONTEXT("place " << place)
-      BOOST_TEST(a.hear(passed{place, encode(end_term{3, is_final, core::error_kind::peer_lost, why})}, 2).has_value());
+    for (const uint32_t place : order.places) BOOST_TEST_CONTEXT("place " << place)
+  BOOST_TEST(a.hear(passed{place, encode(end_term{3, is_final, core::error_kind::peer_lost, why})}, 2).has_value());
   std::string said;
   for (const auto& x : a.take())
     if (const auto* const line = std::get_if<tell_people>(&x)) said += line->line + "\n";

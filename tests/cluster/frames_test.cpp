@@ -44,9 +44,8 @@ std::vector<parcel> all_of(socket_link& from, socket_link& to, size_t count) {
 
 BOOST_AUTO_TEST_CASE(messages_arrive_in_order_however_long_they_are) {
   pair p;
-  for (uint64_t i = 0; i < 40; ++i)
-    BOOST_TEST_CONTEXT("i " << i)
-    BOOST_TEST_REQUIRE(p.a->send({call{1, i, std::string(i * 100'000, 'x')}, {}}).has_value());
+  for (uint64_t i = 0; i < 40; ++i) BOOST_TEST_CONTEXT("i " << i)
+  BOOST_TEST_REQUIRE(p.a->send({call{1, i, std::string(i * 100'000, 'x')}, {}}).has_value());
   const auto came = all_of(*p.a, *p.b, 40);
   for (uint64_t i = 0; i < 40; ++i) {
     BOOST_TEST_INFO_SCOPE("i " << i);

@@ -66,9 +66,8 @@ BOOST_AUTO_TEST_CASE(a_row_is_a_window_of_the_text_with_one_token_more) {
     BOOST_TEST_INFO_SCOPE("row " << row);
     const uint64_t position = 4 * 12 + (1 * 2 + 1) * 3 + row;
     BOOST_TEST(b.samples[row] == position);
-    for (uint64_t i = 0; i < 17; ++i)
-      BOOST_TEST_CONTEXT("i " << i)
-      BOOST_TEST(b.tokens[row * 17 + i] == static_cast<int64_t>(order.sample_at(position) * 16 + i));
+    for (uint64_t i = 0; i < 17; ++i) BOOST_TEST_CONTEXT("i " << i)
+    BOOST_TEST(b.tokens[row * 17 + i] == static_cast<int64_t>(order.sample_at(position) * 16 + i));
   }
 }
 

@@ -30,9 +30,8 @@ std::vector<parcel> all_of(tls_link& from, size_t count) {
 BOOST_AUTO_TEST_CASE(messages_arrive_in_order_both_ways_however_long_they_are) {
   linked_hosts l;
   for (tls_link* from : {l.of_a.get(), l.of_b.get()})
-    for (uint64_t i = 0; i < 40; ++i)
-      BOOST_TEST_CONTEXT("i " << i)
-      BOOST_TEST_REQUIRE(from->send({call{1, i, std::string(i * 100'000, 'x')}, {}}).has_value());
+    for (uint64_t i = 0; i < 40; ++i) BOOST_TEST_CONTEXT("i " << i)
+  BOOST_TEST_REQUIRE(from->send({call{1, i, std::string(i * 100'000, 'x')}, {}}).has_value());
   for (tls_link* to : {l.of_b.get(), l.of_a.get()}) {
     const auto came = all_of(*to, 40);
     for (uint64_t i = 0; i < 40; ++i) {

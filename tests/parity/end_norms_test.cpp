@@ -78,9 +78,9 @@ void check_bits(const std::string& model, const settings& with, const std::vecto
 
 BOOST_AUTO_TEST_CASE(ranks_that_share_both_halves_of_blocks_train_the_uncut_model) {
   for (const std::string& model : {gemma2, gemma3})
-    check_near_the_uncut(model, {ranks(2), ranks(3), ranks(2) + own_columns, ranks(3) + own_columns,
-                                 ranks(2) + in_pieces, ranks(2) + settings{"parallel.sequence=2"},
-                                 ranks(2) + in_pieces + settings{"parallel.context=2"}});
+    check_near_the_uncut(
+        model, {ranks(2), ranks(3), ranks(2) + own_columns, ranks(3) + own_columns, ranks(2) + in_pieces,
+                ranks(2) + settings{"parallel.sequence=2"}, ranks(2) + in_pieces + settings{"parallel.context=2"}});
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_share_mlps_alone_train_the_uncut_model) {

@@ -89,9 +89,8 @@ BOOST_AUTO_TEST_CASE(stages_pipelines_recomputation_and_row_tiles_leave_the_bits
   for (const family_job& each : jobs)
     for (const std::string type : {"bf16.enabled=false", "bf16.enabled=true"}) {
       const small_job job(each.model);
-      const settings common =
-          micros(2) + each.further +
-          settings{"parallel.data=2", "gradient_order=per_step", "tied_gradients=per_use", type};
+      const settings common = micros(2) + each.further +
+                              settings{"parallel.data=2", "gradient_order=per_step", "tied_gradients=per_use", type};
       const auto reference = train(job, common + stage(0), steps);
       BOOST_TEST(reference.losses.front() != reference.losses.back());
       for (const auto& cut : {stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},

@@ -79,7 +79,9 @@ void* taken_or_thrown(std::size_t bytes, std::size_t alignment = 0) {
 
 void* operator new(std::size_t bytes) { return taken_or_thrown(bytes); }
 void* operator new[](std::size_t bytes) { return taken_or_thrown(bytes); }
-void* operator new(std::size_t bytes, std::align_val_t a) { return taken_or_thrown(bytes, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t bytes, std::align_val_t a) {
+  return taken_or_thrown(bytes, static_cast<std::size_t>(a));
+}
 void* operator new[](std::size_t bytes, std::align_val_t a) {
   return taken_or_thrown(bytes, static_cast<std::size_t>(a));
 }

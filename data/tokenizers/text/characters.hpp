@@ -1,7 +1,7 @@
 // Unicode's characters: sets of them by category, lower case, normal forms and clusters. The Unicode version is that of
 // the library utf8proc, which only characters.cpp uses, except for what the package `tokenizers` takes from older
-// tables: normal forms and all_marks() are those of Unicode 9; nonspacing_marks(), unseen_characters() and punctuation()
-// are those of Unicode 8.
+// tables: normal forms and all_marks() are those of Unicode 9; nonspacing_marks(), unseen_characters() and
+// punctuation() are those of Unicode 8.
 #pragma once
 
 #include <cstddef>

@@ -84,8 +84,9 @@ BOOST_AUTO_TEST_CASE(every_default_is_a_value_that_its_key_accepts) {
 // which does not exist.
 BOOST_AUTO_TEST_CASE(keys_that_messages_name_exist) {
   const std::regex text("\"((?:[^\"\\\\]|\\\\.)*)\"");
-  const std::regex name("(^|[^a-z_./-])((?:checkpoint|cluster|zero_optimization|evaluation|telemetry|on_spike|sample)"
-                        "(?:\\.[a-z_0-9]+)+)(?![a-z_0-9*])");
+  const std::regex name(
+      "(^|[^a-z_./-])((?:checkpoint|cluster|zero_optimization|evaluation|telemetry|on_spike|sample)"
+      "(?:\\.[a-z_0-9]+)+)(?![a-z_0-9*])");
   const std::set<std::string> files{"hpp", "cpp", "json", "py", "yaml", "pt"};
   size_t named = 0;
   for (const char* folder : {"actors", "apps", "checkpoint", "config", "job", "plan"}) {

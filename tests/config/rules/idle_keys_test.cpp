@@ -285,10 +285,9 @@ BOOST_AUTO_TEST_CASE(keys_that_another_key_of_their_section_replaces_are_said) {
   const auto at_stage_1 = [](const std::string& lines) {
     return warnings_of(smallest + lines, {{"zero_optimization.stage=1"}});
   };
-  BOOST_TEST(
-      at_stage_1("prescale_gradients: true\ngradient_predivide_factor: 2\n") ==
-      "j.yaml:10:1: warning: gradient_predivide_factor: no effect: prescale_gradients is true, which divides by "
-      "the number of data ranks before the sum\n");
+  BOOST_TEST(at_stage_1("prescale_gradients: true\ngradient_predivide_factor: 2\n") ==
+             "j.yaml:10:1: warning: gradient_predivide_factor: no effect: prescale_gradients is true, which divides by "
+             "the number of data ranks before the sum\n");
   BOOST_TEST(at_stage_1("gradient_predivide_factor: 2\n") == "");
   BOOST_TEST(told("comms_logger: {enabled: true, prof_ops: [all_reduce]}") ==
              "j.yaml:9:31: warning: comms_logger.prof_ops: no effect: comms_logger.prof_all is true; set it to false "

@@ -21,6 +21,12 @@ enum class warmup_shape : uint8_t { log, linear };
 /// Names of the warm-up shapes in a configuration, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 2> warmup_shape_names{"log", "linear"};
 
+/// Shape in which the learning rate falls in the last stage of warmup_stable_decay, over the part p of that stage, from
+/// 0 to 1: as (1 + cos(pi p)) / 2, as 1 - p, or as 1 - sqrt(p).
+enum class decay_shape : uint8_t { cosine, linear, one_minus_sqrt };
+/// Names of the decay shapes in a configuration, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 3> decay_shape_names{"cosine", "linear", "1-sqrt"};
+
 /// How the learning rate changes over the steps; `constant`: it does not change.
 enum class schedule_type : uint8_t {
   constant,
@@ -31,12 +37,25 @@ enum class schedule_type : uint8_t {
   one_cycle,
   cosine_annealing,
   linear,
-  polynomial
+  polynomial,
+  warm_restarts,
+  cosine_with_restarts,
+  warmup_stable_decay
 };
-/// Names of the schedules in a configuration: DeepSpeed's and PyTorch's classes. `constant` has no name.
-inline constexpr std::array<std::string_view, 9> schedule_names{
-    "",         "WarmupLR",          "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest",
-    "OneCycle", "CosineAnnealingLR", "LinearLR",      "PolynomialLR"};
+/// Names of the schedules in a configuration: DeepSpeed's and PyTorch's classes, and values of `lr_scheduler_type` of
+/// transformers. `constant` has no name.
+inline constexpr std::array<std::string_view, 12> schedule_names{"",
+                                                                 "WarmupLR",
+                                                                 "WarmupDecayLR",
+                                                                 "WarmupCosineLR",
+                                                                 "LRRangeTest",
+                                                                 "OneCycle",
+                                                                 "CosineAnnealingLR",
+                                                                 "LinearLR",
+                                                                 "PolynomialLR",
+                                                                 "CosineAnnealingWarmRestarts",
+                                                                 "cosine_with_restarts",
+                                                                 "warmup_stable_decay"};
 
 /// Returns the name in a configuration.
 constexpr std::string_view name_of(optimizer_type t) { return optimizer_names[static_cast<size_t>(t)]; }
@@ -45,6 +64,8 @@ constexpr std::string_view name_of(schedule_type t) { return schedule_names[stat
 
 /// Returns the name in a configuration.
 constexpr std::string_view name_of(warmup_shape s) { return warmup_shape_names[static_cast<size_t>(s)]; }
+/// Returns the name in a configuration.
+constexpr std::string_view name_of(decay_shape s) { return decay_shape_names[static_cast<size_t>(s)]; }
 
 /// Returns the optimizer with exactly this name; nullopt if there is none.
 constexpr std::optional<optimizer_type> optimizer_type_from(std::string_view name) {
@@ -64,10 +85,16 @@ constexpr std::optional<warmup_shape> warmup_shape_from(std::string_view name) {
   if (at == warmup_shape_names.end()) return std::nullopt;
   return static_cast<warmup_shape>(at - warmup_shape_names.begin());
 }
+/// Returns the decay shape with exactly this name; nullopt if there is none.
+constexpr std::optional<decay_shape> decay_shape_from(std::string_view name) {
+  const auto at = std::ranges::find(decay_shape_names, name);
+  if (at == decay_shape_names.end()) return std::nullopt;
+  return static_cast<decay_shape>(at - decay_shape_names.begin());
+}
 
-/// Options of a learning-rate schedule, named like the keys of DeepSpeed's scheduler section and of
-/// torch.optim.lr_scheduler's classes. `type` determines which of them are used; `base_lr` and `rate_ratio`, which no
-/// key sets, differ between parameter groups.
+/// Options of a learning-rate schedule, named like the keys of DeepSpeed's scheduler section and like arguments of
+/// torch.optim.lr_scheduler's classes and of transformers' schedules. `type` determines which of them are used;
+/// `base_lr` and `rate_ratio`, which no key sets, differ between parameter groups.
 struct schedule_options {
   /// Type of the schedule; constant: the rate is always `base_lr`.
   schedule_type type = schedule_type::constant;
@@ -106,6 +133,18 @@ struct schedule_options {
   double start_factor = 1.0 / 3, end_factor = 1;  ///< first and last factor on the rate, for LinearLR
   uint64_t total_iters = 5;                       ///< number of steps of LinearLR or PolynomialLR; at least 1
   double power = 1;                               ///< exponent of PolynomialLR
+
+  uint64_t t_0 = 0;     ///< number of steps of CosineAnnealingWarmRestarts until its first restart; at least 1
+  uint64_t t_mult = 1;  ///< factor by which each of its periods is longer than the one before; at least 1
+  /// Number of steps in which the rate rises linearly from 0 to the first value of the schedule, which begins then; for
+  /// warmup_stable_decay from `min_lr_ratio` * `base_lr`. Read by the schedules whose rate does not rise at first.
+  uint64_t num_warmup_steps = 0;
+  /// Number of all steps of cosine_with_restarts or warmup_stable_decay, with the warm-up.
+  uint64_t num_training_steps = 0;
+  uint64_t num_cycles = 1;       ///< number of cosine waves of cosine_with_restarts; at least 1
+  uint64_t num_decay_steps = 0;  ///< number of steps of the last stage of warmup_stable_decay; at least 1
+  decay_shape decay_type = decay_shape::cosine;
+  double min_lr_ratio = 0;  ///< lowest rate of warmup_stable_decay, as a fraction of `base_lr`
 };
 
 /// Options of dynamic loss scaling, named like the keys of DeepSpeed's fp16 section.

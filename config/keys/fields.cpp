@@ -38,6 +38,7 @@ class writer {
   }
   void into(core::optimizer_type& out) const { out = *core::optimizer_type_from(value_.text); }
   void into(core::warmup_shape& out) const { out = *core::warmup_shape_from(value_.text); }
+  void into(core::decay_shape& out) const { out = *core::decay_shape_from(value_.text); }
   void into(core::schedule_type& out) const { out = *core::schedule_type_from(value_.text); }
   void into(std::optional<core::dtype>& out) const { out = *core::float_dtype_from(value_.text); }
   template <class T>
@@ -76,6 +77,7 @@ class reader {
   }
   [[nodiscard]] std::string of(core::optimizer_type v) const { return std::string(core::name_of(v)); }
   [[nodiscard]] std::string of(core::warmup_shape v) const { return std::string(core::name_of(v)); }
+  [[nodiscard]] std::string of(core::decay_shape v) const { return std::string(core::name_of(v)); }
   [[nodiscard]] std::string of(core::schedule_type v) const {
     return v == core::schedule_type::constant ? "none" : std::string(core::name_of(v));
   }

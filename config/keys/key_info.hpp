@@ -59,9 +59,10 @@ using field =
                  field_of<double>, field_of<std::string>, field_of<std::filesystem::path>,
                  field_of<std::vector<std::string>>, field_of<std::optional<double>>, field_of<std::optional<uint64_t>>,
                  field_of<std::optional<core::dtype>>, field_of<core::optimizer_type>, field_of<core::schedule_type>,
-                 field_of<core::warmup_shape>, item_field_of<bool>, item_field_of<double>, item_field_of<std::string>,
-                 item_field_of<std::filesystem::path>, item_field_of<std::optional<double>>, item_field_of<uint64_t>,
-                 item_field_of<std::vector<std::string>>, hand_made, model_key>;
+                 field_of<core::warmup_shape>, field_of<core::decay_shape>, item_field_of<bool>, item_field_of<double>,
+                 item_field_of<std::string>, item_field_of<std::filesystem::path>,
+                 item_field_of<std::optional<double>>, item_field_of<uint64_t>, item_field_of<std::vector<std::string>>,
+                 hand_made, model_key>;
 
 /// Another name of the key that the configuration accepts.
 struct alias {

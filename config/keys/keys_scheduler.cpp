@@ -1,4 +1,4 @@
-// DeepSpeed's keys of the learning rate's curve, and the keys of the supported curves of PyTorch.
+// DeepSpeed's keys of the learning rate's curve, and the keys of the supported curves of PyTorch and transformers.
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {
@@ -126,9 +126,18 @@ void add_torch_curves(key_rows& t) {
       .at_least(1)
       .needed_with({"CosineAnnealingLR"})
       .into<&job::scheduler, &scheduler::t_max>();
-  cosine("eta_min", number, "0.0", "The lowest learning rate.")
+  curve_rows waves(t, {"CosineAnnealingLR", "CosineAnnealingWarmRestarts"});
+  waves("eta_min", number, "0.0", "The lowest learning rate.")
       .at_least(0)
       .into<&job::scheduler, &scheduler::eta_min>();
+  curve_rows restarts(t, {"CosineAnnealingWarmRestarts"});
+  restarts("T_0", integer, "none", "Steps until the first restart.")
+      .at_least(1)
+      .needed_with({"CosineAnnealingWarmRestarts"})
+      .into<&job::scheduler, &scheduler::t_0>();
+  restarts("T_mult", integer, "1", "How many times longer each period is than the one before.")
+      .at_least(1)
+      .into<&job::scheduler, &scheduler::t_mult>();
   curve_rows linear(t, {"LinearLR"});
   linear("start_factor", number, "0.3333333333333333", "The part of the optimizer's rate it starts with.")
       .above(0)
@@ -146,10 +155,41 @@ void add_torch_curves(key_rows& t) {
   polynomial("power", number, "1.0", "The power of the part of the steps that is left.")
       .at_least(0)
       .into<&job::scheduler, &scheduler::power>();
-  curve_rows torch(t, {"CosineAnnealingLR", "LinearLR", "PolynomialLR"});
+  curve_rows torch(t, {"CosineAnnealingLR", "LinearLR", "PolynomialLR", "CosineAnnealingWarmRestarts"});
   torch("last_epoch", integer, "-1", "The step the curve starts behind.")
       .just("-1")
       .ignored("a run resumes from its checkpoint");
+}
+
+void add_stages(key_rows& t) {
+  curve_rows warmed_up(t, {"CosineAnnealingLR", "LinearLR", "PolynomialLR", "CosineAnnealingWarmRestarts",
+                           "cosine_with_restarts", "warmup_stable_decay"});
+  warmed_up("num_warmup_steps", integer, "0",
+            "Steps in which the rate rises linearly, from 0 (warmup_stable_decay: from min_lr_ratio) to the curve's "
+            "first value; PyTorch's curves begin behind them.")
+      .at_least(0)
+      .into<&job::scheduler, &scheduler::num_warmup_steps>();
+  curve_rows both(t, {"cosine_with_restarts", "warmup_stable_decay"});
+  both("num_training_steps", integer, "none", "Steps of the whole curve with its warm-up; `auto`: of the run.")
+      .at_least(1)
+      .needed_with({"cosine_with_restarts", "warmup_stable_decay"})
+      .into<&job::scheduler, &scheduler::num_training_steps>();
+  curve_rows(t, {"cosine_with_restarts"})("num_cycles", integer, "1", "Times that the rate falls to 0.")
+      .at_least(1)
+      .into<&job::scheduler, &scheduler::num_cycles>();
+  curve_rows stages(t, {"warmup_stable_decay"});
+  stages("num_decay_steps", integer, "none", "Last steps, in which the rate falls; it is constant before.")
+      .at_least(1)
+      .needed_with({"warmup_stable_decay"})
+      .into<&job::scheduler, &scheduler::num_decay_steps>();
+  stages("decay_type", text, "cosine",
+         "How it falls over the part p of these steps: (1 + cos(pi p)) / 2, 1 - p or 1 - sqrt(p).")
+      .one_of({"cosine", "linear", "1-sqrt"})
+      .into<&job::scheduler, &scheduler::decay_type>();
+  stages("min_lr_ratio", number, "0.0", "Where the rate begins and ends, as a part of the optimizer's.")
+      .at_least(0)
+      .at_most(1)
+      .into<&job::scheduler, &scheduler::min_lr_ratio>();
 }
 
 }  // namespace
@@ -158,8 +198,8 @@ void add_scheduler_keys(key_rows& t) {
   t.row("scheduler", section).means("How the learning rate changes over the steps; none: it stays.");
   t.row("scheduler.type", text)
       .one_of({core::schedule_names.begin() + 1, core::schedule_names.end()})
-      .or_later({"ConstantLR", "ExponentialLR", "StepLR", "MultiStepLR", "LambdaLR", "CosineAnnealingWarmRestarts",
-                 "CyclicLR", "OneCycleLR", "ReduceLROnPlateau"})
+      .or_later({"ConstantLR", "ExponentialLR", "StepLR", "MultiStepLR", "LambdaLR", "CyclicLR", "OneCycleLR",
+                 "ReduceLROnPlateau"})
       .needs(capability::schedules)
       .in_any_case()
       .into<&job::scheduler, &scheduler::type>()
@@ -169,6 +209,7 @@ void add_scheduler_keys(key_rows& t) {
   add_range_test(t);
   add_one_cycle(t);
   add_torch_curves(t);
+  add_stages(t);
   curve_rows(t, {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest", "OneCycle"})(
       "last_batch_iteration", integer, "-1", "The step the curve starts behind.")
       .just("-1")

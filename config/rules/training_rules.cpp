@@ -177,7 +177,7 @@ class training : key_rules {
         }
       return;
     }
-    for (const char* key : {"total_num_steps", "T_max"}) until_the_end(key);
+    for (const char* key : {"total_num_steps", "T_max", "num_training_steps"}) until_the_end(key);
     if (s.type == curve::warmup_decay && given_.is_auto("scheduler.params.warmup_max_lr")) {
       const auto& o = config_.optimizer;
       s.warmup_max_lr = o.type == core::optimizer_type::muon ? o.muon_lr.value_or(o.lr) : o.lr;
@@ -190,6 +190,7 @@ class training : key_rules {
                                "set it to auto for the optimizer's rate",
                                warmup_decay_rate));
     params_of("scheduler", core::name_of(s.type), unread::refused);
+    if (s.type == curve::warmup_stable_decay && !stages()) return;
     if (job_ && ends_early()) return;
     if (s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps &&
         key_named("scheduler.params.total_num_steps")->read_by(core::name_of(s.type)))
@@ -212,36 +213,64 @@ class training : key_rules {
     uint64_t end = 0;  // the first step with the curve's last value, counted from 1; 0: that value is not 0
     if (s.type == curve::warmup_decay && s.warmup_min_lr == 0) end = std::max(s.total_num_steps, warmup) + 2;
     if (s.type == curve::warmup_cosine && s.cos_min_ratio == 0) end = std::max(s.total_num_steps, warmup + 1) + 1;
+    const auto sum = [](uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; };
     const bool falls_to_0 =
         (s.type == curve::linear && s.end_factor == 0) || (s.type == curve::polynomial && s.power > 0);
     if (falls_to_0) {
       key = "scheduler.params.total_iters";
-      end = s.total_iters + 1;
+      end = sum(sum(s.num_warmup_steps, s.total_iters), 1);
     }
     const bool rises = s.type == curve::cosine_annealing;
     if (rises) {
       key = "scheduler.params.T_max";
-      end = s.t_max + 1;
+      end = sum(sum(s.num_warmup_steps, s.t_max), 1);
+    }
+    if (s.type == curve::cosine_with_restarts || (s.type == curve::warmup_stable_decay && s.min_lr_ratio == 0)) {
+      key = "scheduler.params.num_training_steps";
+      end = sum(std::max(s.num_training_steps, s.num_warmup_steps), 1);
     }
     if (end == 0 || end >= config_.steps || given_.was_refused(key)) return false;
     const std::string what =
         rises ? fmt::format("falls to {} at step {} of {} and rises again", s.eta_min, end, config_.steps)
               : fmt::format("is 0 from step {} of {} on", end, config_.steps);
     warn(key, fmt::format("the learning rate {}; set it to {} to span the whole run", what,
-                          falls_to_0 ? fmt::to_string(config_.steps) : "auto"));
+                          falls_to_0 ? fmt::to_string(config_.steps - s.num_warmup_steps) : "auto"));
+    return true;
+  }
+
+  /// Checks that the stages of warmup_stable_decay are not longer than the whole, and warns about a run that ends
+  /// before the last stage; returns false if an error was reported.
+  bool stages() {
+    constexpr std::string_view key = "scheduler.params.num_training_steps";
+    const auto& s = config_.scheduler;
+    for (const char* name : {"num_training_steps", "num_decay_steps", "num_warmup_steps"})
+      if (given_.was_refused(fmt::format("scheduler.params.{}", name))) return false;
+    if (s.num_training_steps == 0 || s.num_decay_steps == 0) return true;
+    if (s.num_decay_steps > s.num_training_steps || s.num_training_steps - s.num_decay_steps < s.num_warmup_steps) {
+      error(key, fmt::format("wanted at least num_warmup_steps plus num_decay_steps, which are {} and {}, got {}",
+                             s.num_warmup_steps, s.num_decay_steps, s.num_training_steps));
+      return false;
+    }
+    // In step n the curve has moved n - 1 times; its first lower value comes one move after the last stage begins.
+    const uint64_t constant = s.num_training_steps - s.num_decay_steps;
+    if (job_ && config_.steps > 0 && config_.steps - 1 <= constant)
+      warn(key, fmt::format("the learning rate never comes down: it is constant up to step {}, and the run has {}",
+                            constant + 1, config_.steps));
     return true;
   }
 
   /// Warns about a warm-up that takes longer than the run.
   void warms_up_to_the_end() {
-    constexpr std::string_view key = "scheduler.params.warmup_num_steps";
     const auto& s = config_.scheduler;
-    if (!job_ || config_.steps == 0 || s.warmup_num_steps <= config_.steps || given_.was_refused(key) ||
-        !key_named(key)->read_by(core::name_of(s.type)))
-      return;
-    warn(key, fmt::format("the learning rate never reaches its highest value: the warm-up takes {} steps{}, and the "
-                          "run has {}",
-                          s.warmup_num_steps, value_of(key) == nullptr ? " by default" : "", config_.steps));
+    if (!job_ || config_.steps == 0) return;
+    const auto warn_if_longer = [&](std::string_view key, uint64_t steps) {
+      if (steps <= config_.steps || given_.was_refused(key) || !key_named(key)->read_by(core::name_of(s.type))) return;
+      warn(key, fmt::format("the learning rate never reaches its highest value: the warm-up takes {} steps{}, and the "
+                            "run has {}",
+                            steps, value_of(key) == nullptr ? " by default" : "", config_.steps));
+    };
+    warn_if_longer("scheduler.params.warmup_num_steps", s.warmup_num_steps);
+    warn_if_longer("scheduler.params.num_warmup_steps", s.num_warmup_steps);
   }
 
   /// Warns about keys of OneCycle that act in the second half of the cycle, or after it, if the run ends before. In
@@ -267,12 +296,15 @@ class training : key_rules {
     if (cycle >= moves && s.decay_step_size > 0) warn("decay_step_size", "after the cycle", cycle);
   }
 
-  /// Sets the length of a learning-rate curve that is `auto` to the length of the run.
+  /// Sets the length of a learning-rate curve that is `auto` to the length of the run; T_max does not count the steps
+  /// of a linear warm-up before the curve.
   void until_the_end(const std::string& name) {
     const std::string key = "scheduler.params." + name;
     auto& s = config_.scheduler;
     if (!job_ || !given_.is_auto(key) || !key_named(key)->read_by(core::name_of(s.type))) return;
-    (name == "T_max" ? s.t_max : s.total_num_steps) = config_.steps;
+    const uint64_t before = name == "T_max" ? s.num_warmup_steps : 0;
+    const uint64_t length = config_.steps > before ? config_.steps - before : std::min<uint64_t>(config_.steps, 1);
+    (name == "T_max" ? s.t_max : name == "num_training_steps" ? s.num_training_steps : s.total_num_steps) = length;
     derived_[key] = "derived";
   }
 

@@ -113,6 +113,62 @@ double polynomial_rate(const schedule_options& o, double it) {
   return o.base_lr * std::pow(1 - fraction_of_iters(o, it), o.power);
 }
 
+/// Returns the rate of a curve that begins after `num_warmup_steps` steps, in which the rate rises linearly from 0 to
+/// the curve's first value.
+double after_linear_warmup(const schedule_options& o, double it, double (*curve)(const schedule_options&, double)) {
+  const auto warmup = static_cast<double>(o.num_warmup_steps);
+  if (it + 1 < warmup) return curve(o, -1) * ((it + 1) / warmup);
+  return curve(o, it - warmup);
+}
+
+double warm_restarts_rate(const schedule_options& o, double it) {
+  double in_period = it + 1, period = static_cast<double>(o.t_0);
+  if (o.t_mult == 1) in_period = std::fmod(in_period, period);
+  while (in_period >= period) {
+    in_period -= period;
+    period *= static_cast<double>(o.t_mult);
+  }
+  return o.eta_min + (o.base_lr - o.eta_min) * (1 + std::cos(std::numbers::pi * in_period / period)) / 2;
+}
+
+double cosine_with_restarts_rate(const schedule_options& o, double it) {
+  const double b = it + 1;
+  const auto warmup = static_cast<double>(o.num_warmup_steps), total = static_cast<double>(o.num_training_steps);
+  if (b < warmup) return o.base_lr * (b / warmup);
+  const double progress = (b - warmup) / std::max(1.0, total - warmup);
+  if (progress >= 1) return 0;
+  const double in_wave = std::fmod(static_cast<double>(o.num_cycles) * progress, 1.0);
+  return o.base_lr * ((1 + std::cos(std::numbers::pi * in_wave)) / 2);
+}
+
+/// Returns the part of the rate that is left after the part `p` of the last stage of warmup_stable_decay, which ends
+/// at 0.
+double decayed(core::decay_shape shape, double p) {
+  switch (shape) {
+    case core::decay_shape::cosine:
+      break;
+    case core::decay_shape::linear:
+      return 1 - p;
+    case core::decay_shape::one_minus_sqrt:
+      return 1 - std::sqrt(p);
+  }
+  return (1 + std::cos(std::numbers::pi * p)) / 2;
+}
+
+double stages_rate(const schedule_options& o, double it) {
+  const double b = it + 1;
+  const auto warmup = static_cast<double>(o.num_warmup_steps), decay = static_cast<double>(o.num_decay_steps),
+             total = static_cast<double>(o.num_training_steps);
+  double height = 1;
+  if (b < warmup)
+    height = b / warmup;
+  else if (b >= total)
+    height = 0;
+  else if (b >= total - decay)
+    height = decayed(o.decay_type, (b - (total - decay)) / decay);
+  return o.base_lr * std::max(0.0, height * (1 - o.min_lr_ratio) + o.min_lr_ratio);
+}
+
 double warmup_rate(const schedule_options& o, double it) { return linear_rate(o, spans(o), it); }
 double warmup_cosine_rate(const schedule_options& o, double it) { return o.base_lr * cosine_ratio(o, spans(o), it); }
 
@@ -151,18 +207,28 @@ std::vector<named_number> numbers_of(const schedule_options& o) {
       return {rate, {"start_factor", o.start_factor}, {"end_factor", o.end_factor}};
     case core::schedule_type::polynomial:
       return {rate, {"power", o.power}};
+    case core::schedule_type::warm_restarts:
+      return {rate, {"eta_min", o.eta_min}};
+    case core::schedule_type::cosine_with_restarts:
+      return {rate};
+    case core::schedule_type::warmup_stable_decay:
+      return {rate, {"min_lr_ratio", o.min_lr_ratio}};
   }
   return {};
 }
 
 /// Returns the configuration key and the value of the number of steps that a schedule of this type divides by, which
-/// must not be 0; the key is null if the schedule divides by none.
+/// must not be 0, or that counts something which a schedule has at least once; the key is null if there is none.
 std::pair<const char*, uint64_t> length_of(const schedule_options& o) {
   if (o.type == core::schedule_type::range_test) return {"lr_range_test_step_size", o.lr_range_test_step_size};
   if (o.type == core::schedule_type::one_cycle) return {"cycle_first_step_size", o.cycle_first_step_size};
   if (o.type == core::schedule_type::cosine_annealing) return {"T_max", o.t_max};
   if (o.type == core::schedule_type::linear || o.type == core::schedule_type::polynomial)
     return {"total_iters", o.total_iters};
+  if (o.type == core::schedule_type::warm_restarts && o.t_0 == 0) return {"T_0", 0};
+  if (o.type == core::schedule_type::warm_restarts) return {"T_mult", o.t_mult};
+  if (o.type == core::schedule_type::cosine_with_restarts) return {"num_cycles", o.num_cycles};
+  if (o.type == core::schedule_type::warmup_stable_decay) return {"num_decay_steps", o.num_decay_steps};
   return {nullptr, 1};
 }
 
@@ -170,12 +236,18 @@ std::pair<const char*, uint64_t> length_of(const schedule_options& o) {
 
 core::result<void> check(const schedule_options& o) {
   const auto wanted = [](const std::string& what) { return core::refused("a schedule: wanted " + what); };
-  if (o.type > core::schedule_type::polynomial)
+  if (o.type > core::schedule_type::warmup_stable_decay)
     return wanted(fmt::format("one of its types, got number {}", static_cast<int>(o.type)));
   for (const auto& [key, value] : numbers_of(o))
     if (!std::isfinite(value)) return wanted(std::string("a finite ") + key + ", got " + core::number_text(value));
   const auto [key, length] = length_of(o);
   if (length == 0) return wanted(std::string(key) + " of at least 1, got 0");
+  if (o.type != core::schedule_type::warmup_stable_decay) return {};
+  if (o.decay_type > core::decay_shape::one_minus_sqrt)
+    return wanted(fmt::format("one of the decay types, got number {}", static_cast<int>(o.decay_type)));
+  if (o.num_training_steps < o.num_decay_steps || o.num_training_steps - o.num_decay_steps < o.num_warmup_steps)
+    return wanted(fmt::format("num_training_steps of at least num_warmup_steps {} plus num_decay_steps {}, got {}",
+                              o.num_warmup_steps, o.num_decay_steps, o.num_training_steps));
   return {};
 }
 
@@ -195,11 +267,17 @@ double learning_rate(const schedule_options& options, int64_t it) {
     case core::schedule_type::one_cycle:
       return one_cycle_rate(options, at);
     case core::schedule_type::cosine_annealing:
-      return cosine_annealing_rate(options, at);
+      return after_linear_warmup(options, at, cosine_annealing_rate);
     case core::schedule_type::linear:
-      return linear_factor_rate(options, at);
+      return after_linear_warmup(options, at, linear_factor_rate);
     case core::schedule_type::polynomial:
-      return polynomial_rate(options, at);
+      return after_linear_warmup(options, at, polynomial_rate);
+    case core::schedule_type::warm_restarts:
+      return after_linear_warmup(options, at, warm_restarts_rate);
+    case core::schedule_type::cosine_with_restarts:
+      return cosine_with_restarts_rate(options, at);
+    case core::schedule_type::warmup_stable_decay:
+      return stages_rate(options, at);
   }
   return options.base_lr;
 }

@@ -406,6 +406,14 @@ BOOST_AUTO_TEST_CASE(auto_lengths_of_curves_are_the_runs) {
     const auto c = loaded_config(smallest + "scheduler: {type: " + curve + "}\n");
     BOOST_TEST(c.scheduler.total_num_steps + c.scheduler.t_max == 100U);
   }
+  const auto of = [](const std::string& curve) {
+    return loaded_config(smallest + "scheduler: {type: " + curve + "}\n").scheduler;
+  };
+  BOOST_TEST(of("CosineAnnealingLR, params: {T_max: auto, num_warmup_steps: 30}").t_max == 70U);
+  const auto stages =
+      of("warmup_stable_decay, params: {num_training_steps: auto, num_decay_steps: 20, decay_type: 1-sqrt}");
+  BOOST_TEST(stages.num_training_steps == 100U);
+  BOOST_TEST((stages.decay_type == core::decay_shape::one_minus_sqrt));
 }
 
 BOOST_AUTO_TEST_CASE(an_auto_rate_after_the_warm_up_is_the_optimizers) {

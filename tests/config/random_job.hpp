@@ -47,7 +47,9 @@ inline bool is_free(const key_info& row) {
       "gradient_accumulation_steps", "fp16.enabled", "prescale_gradients", "gradient_predivide_factor",
       "optimizer.type", "optimizer.params.adam_w_mode", "optimizer.params.nesterov", "optimizer.params.min_coeff",
       "scheduler.type", "scheduler.params.cycle_min_lr", "scheduler.params.cycle_min_mom",
-      "scheduler.params.cycle_max_mom", "scheduler.params.decay_mom_rate", "parallel.ranks", "parallel.sharded_norms",
+      "scheduler.params.cycle_max_mom", "scheduler.params.decay_mom_rate", "scheduler.params.num_warmup_steps",
+      "scheduler.params.num_decay_steps", "scheduler.params.num_training_steps", "parallel.ranks",
+      "parallel.sharded_norms",
       "activation_checkpointing.partition_activations", "tensor_parallel.autotp_size", "compile.passes",
       "compile.offload_activation", "compile.offload_opt_states", "compile.offload_parameters",
       "tensor_parallel.tensor_parallel.tp_size", "sequence_parallel_size", "sequence_parallel.size",
@@ -114,6 +116,8 @@ inline random_job some_job(std::mt19937_64& random) {
     const bool needed = std::ranges::find(row.types.needed_by, type) != row.types.needed_by.end();
     if (!row.read_by(type) || (in_curve && !curve)) continue;
     if (needed && row.name() == "cycle_min_lr") overrides.push_back(row.key + "=0");
+    if (needed && row.name() == "num_training_steps") overrides.push_back(row.key + "=90");
+    if (needed && row.name() == "num_decay_steps") overrides.push_back(row.key + "=30");
     if (!is_free(row) || (!needed && random() % 4 != 0)) continue;
     if (const std::string value = some_value(row, random); !value.empty()) overrides.push_back(row.key + "=" + value);
   }

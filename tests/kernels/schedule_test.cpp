@@ -22,8 +22,8 @@ void check_rates(const schedule_options& o, int64_t first, const std::vector<dou
   }
 }
 
-/// Converts keyword arguments of DeepSpeed's and torch's schedules to Troupe's options; an unknown keyword fails the
-/// test.
+/// Converts keyword arguments of DeepSpeed's, torch's and transformers' schedules to Troupe's options; an unknown
+/// keyword fails the test.
 schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
   schedule_options o{.type = core::schedule_type_from(wanted["type"].get<std::string>()).value(), .base_lr = base_lr};
   for (const auto& [key, value] : wanted["parameters"].items()) {
@@ -39,7 +39,8 @@ schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
                                                  {"eta_min", &o.eta_min},
                                                  {"start_factor", &o.start_factor},
                                                  {"end_factor", &o.end_factor},
-                                                 {"power", &o.power}};
+                                                 {"power", &o.power},
+                                                 {"min_lr_ratio", &o.min_lr_ratio}};
     const std::map<std::string, uint64_t*> counts{{"warmup_num_steps", &o.warmup_num_steps},
                                                   {"total_num_steps", &o.total_num_steps},
                                                   {"lr_range_test_step_size", &o.lr_range_test_step_size},
@@ -47,7 +48,13 @@ schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
                                                   {"cycle_first_stair_count", &o.cycle_first_stair_count},
                                                   {"decay_step_size", &o.decay_step_size},
                                                   {"T_max", &o.t_max},
-                                                  {"total_iters", &o.total_iters}};
+                                                  {"total_iters", &o.total_iters},
+                                                  {"T_0", &o.t_0},
+                                                  {"T_mult", &o.t_mult},
+                                                  {"num_warmup_steps", &o.num_warmup_steps},
+                                                  {"num_training_steps", &o.num_training_steps},
+                                                  {"num_cycles", &o.num_cycles},
+                                                  {"num_decay_steps", &o.num_decay_steps}};
     if (numbers.contains(key))
       *numbers.at(key) = value;
     else if (counts.contains(key))
@@ -62,6 +69,8 @@ schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
       o.lr_range_test_staircase = value;
     else if (key == "cycle_momentum")
       o.cycle_momentum = value;
+    else if (key == "decay_type")
+      o.decay_type = core::decay_shape_from(value.get<std::string>()).value();
     else
       BOOST_ERROR("no option for " << key);
   }
@@ -69,12 +78,12 @@ schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
 }
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(every_schedule_has_the_values_of_deepspeeds_and_torchs_own) {
+BOOST_AUTO_TEST_CASE(every_schedule_has_the_values_of_deepspeeds_torchs_and_transformers_own) {
   // The script tests/peer/make_schedule_fixture.py generates the fixture.
   std::ifstream file((std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/schedules.json"));
   BOOST_REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
-  BOOST_REQUIRE_EQUAL(fixture["cases"].size(), 14);
+  BOOST_REQUIRE_EQUAL(fixture["cases"].size(), 27);
   for (const auto& [name, wanted] : fixture["cases"].items()) {
     const auto o = options_of(wanted, fixture["base_lr"]);
     const auto rates = wanted["rates"].get<std::vector<double>>();
@@ -113,6 +122,30 @@ BOOST_AUTO_TEST_CASE(torchs_closed_forms_start_at_their_first_value_and_hold_the
   check_rates({.type = curve::linear, .base_lr = 3, .total_iters = 2}, -1, {1, 2, 3, 3});
   check_rates({.type = curve::polynomial, .base_lr = 1, .total_iters = 4, .power = 2}, -1,
               {1, .5625, .25, .0625, 0, 0});
+}
+
+BOOST_AUTO_TEST_CASE(a_rate_rises_stays_and_falls_to_its_least_ratio) {
+  const schedule_options o{.type = curve::warmup_stable_decay,
+                           .base_lr = 2,
+                           .num_warmup_steps = 2,
+                           .num_training_steps = 8,
+                           .num_decay_steps = 4,
+                           .decay_type = core::decay_shape::linear,
+                           .min_lr_ratio = 0.2};
+  check_rates(o, -1, {.4, 1.2, 2, 2, 2, 1.6, 1.2, .8, .4, .4});
+}
+
+BOOST_AUTO_TEST_CASE(restarts_begin_at_the_optimizers_rate_and_periods_may_grow) {
+  check_rates({.type = curve::warm_restarts, .base_lr = 1, .t_0 = 1, .t_mult = 2}, -1,
+              {1, 1, .5, 1, .5 + std::sqrt(.5) / 2, .5, .5 - std::sqrt(.5) / 2, 1});
+  check_rates({.type = curve::cosine_with_restarts, .base_lr = 1, .num_training_steps = 4, .num_cycles = 2}, -1,
+              {1, .5, 1, .5, 0, 0});
+}
+
+BOOST_AUTO_TEST_CASE(torchs_curves_begin_behind_a_linear_warmup_to_their_first_value) {
+  check_rates({.type = curve::linear, .base_lr = 3, .total_iters = 2, .num_warmup_steps = 2}, -1, {0, .5, 1, 2, 3, 3});
+  check_rates({.type = curve::cosine_annealing, .base_lr = 1, .t_max = 2, .num_warmup_steps = 4}, -1,
+              {0, .25, .5, .75, 1, .5, 0});
 }
 
 BOOST_AUTO_TEST_CASE(warmup_is_logarithmic_and_then_constant) {

@@ -136,6 +136,15 @@ BOOST_AUTO_TEST_CASE(a_schedule_of_no_steps_or_of_numbers_that_are_none_has_a_se
   has_none({.type = schedule_type::cosine_annealing, .t_max = 0}, "T_max of at least 1");
   has_none({.type = schedule_type::linear, .total_iters = 0}, "total_iters of at least 1");
   has_none({.type = schedule_type::polynomial, .total_iters = 0}, "total_iters of at least 1");
+  has_none({.type = schedule_type::warm_restarts}, "T_0 of at least 1");
+  has_none({.type = schedule_type::warm_restarts, .t_0 = 1, .t_mult = 0}, "T_mult of at least 1");
+  has_none({.type = schedule_type::cosine_with_restarts, .num_cycles = 0}, "num_cycles of at least 1");
+  has_none({.type = schedule_type::warmup_stable_decay}, "num_decay_steps of at least 1");
+  has_none({.type = schedule_type::warmup_stable_decay,
+            .num_warmup_steps = 4,
+            .num_training_steps = 8,
+            .num_decay_steps = 5},
+           "num_training_steps of at least num_warmup_steps 4 plus num_decay_steps 5, got 8");
   has_none({.base_lr = nan}, "a finite lr");
   has_none({.type = schedule_type::warmup, .warmup_max_lr = infinity}, "a finite warmup_max_lr");
   has_none({.type = static_cast<schedule_type>(99)}, "one of its types, got number 99");

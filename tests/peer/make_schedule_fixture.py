@@ -1,6 +1,7 @@
-"""Rates (and momenta) of DeepSpeed's and torch's schedulers: tests/kernels/fixtures/schedules.json.
+"""Rates (and momenta) of DeepSpeed's, torch's and transformers' schedulers: tests/kernels/fixtures/schedules.json.
 
-Run by `make peer`; the result is committed. Position 0 of a list is before the scheduler's first step.
+Run by `make peer`; the result is committed. Position 0 of a list is before the scheduler's first step. torch's classes
+have no warm-up: with `num_warmup_steps` a linear rise to their first value comes before them, as a SequentialLR.
 """
 
 import json
@@ -10,6 +11,7 @@ import warnings
 
 import torch
 from deepspeed.runtime import lr_schedules
+from transformers import optimization
 
 STEPS = 40
 
@@ -35,14 +37,47 @@ CASES = {
     "linear_default": ("LinearLR", dict()),
     "polynomial": ("PolynomialLR", dict(total_iters=9, power=2.5)),
     "polynomial_default": ("PolynomialLR", dict()),
+    "cosine_annealing_warmup": ("CosineAnnealingLR", dict(T_max=12, eta_min=0.002, num_warmup_steps=5)),
+    "linear_warmup": ("LinearLR", dict(start_factor=0.25, end_factor=0.75, total_iters=7, num_warmup_steps=3)),
+    "polynomial_warmup": ("PolynomialLR", dict(total_iters=9, power=2.5, num_warmup_steps=4)),
+    "warm_restarts": ("CosineAnnealingWarmRestarts", dict(T_0=11, eta_min=0.002)),
+    "warm_restarts_longer": ("CosineAnnealingWarmRestarts", dict(T_0=3, T_mult=2)),
+    "warm_restarts_warmup": ("CosineAnnealingWarmRestarts", dict(T_0=4, T_mult=3, num_warmup_steps=6)),
+    "hard_restarts": ("cosine_with_restarts", dict(num_warmup_steps=4, num_training_steps=34, num_cycles=3)),
+    "hard_restarts_default": ("cosine_with_restarts", dict(num_training_steps=30)),
+    "stages_cosine": ("warmup_stable_decay", dict(num_warmup_steps=6, num_decay_steps=12, num_training_steps=35)),
+    "stages_linear": ("warmup_stable_decay", dict(num_warmup_steps=5, num_decay_steps=10, num_training_steps=32,
+                                                  decay_type="linear", min_lr_ratio=0.1)),
+    "stages_root": ("warmup_stable_decay", dict(num_warmup_steps=7, num_decay_steps=15, num_training_steps=36,
+                                                decay_type="1-sqrt", min_lr_ratio=0.05)),
+    "cool_down": ("warmup_stable_decay", dict(num_decay_steps=9, num_training_steps=30, decay_type="1-sqrt")),
+    "no_stable_stage": ("warmup_stable_decay", dict(num_warmup_steps=10, num_decay_steps=20, num_training_steps=30,
+                                                    decay_type="linear")),
 }
 BASE_LR = 0.05
 
 
+def made(optimizer, kind, parameters):
+    if kind == "warmup_stable_decay":
+        return optimization.get_wsd_schedule(optimizer, **{"num_warmup_steps": 0, **parameters})
+    if kind == "cosine_with_restarts":
+        return optimization.get_cosine_with_hard_restarts_schedule_with_warmup(
+            optimizer, **{"num_warmup_steps": 0, **parameters})
+    if kind in vars(lr_schedules) and not hasattr(torch.optim.lr_scheduler, kind):
+        return getattr(lr_schedules, kind)(optimizer, **parameters)
+    torchs = getattr(torch.optim.lr_scheduler, kind)
+    warmup = parameters.get("num_warmup_steps", 0)
+    own = {key: value for key, value in parameters.items() if key != "num_warmup_steps"}
+    if warmup == 0:
+        return torchs(optimizer, **own)
+    first = torchs(torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0), **own).get_last_lr()[0]
+    rise = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: first * step / warmup)
+    return torch.optim.lr_scheduler.SequentialLR(optimizer, [rise, torchs(optimizer, **own)], [warmup])
+
+
 def run(kind, parameters):
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=BASE_LR)
-    ours = getattr(lr_schedules, kind, None)
-    scheduler = (ours or getattr(torch.optim.lr_scheduler, kind))(optimizer, **parameters)
+    scheduler = made(optimizer, kind, parameters)
     rates, momenta = [], []
     for _ in range(STEPS):
         group = optimizer.param_groups[0]

@@ -84,12 +84,36 @@ BOOST_AUTO_TEST_CASE(a_curve_that_ends_long_before_the_run_is_said) {
              "j.yaml:9:61: " + head +
                  "total_num_steps: the learning rate is 0 from step 10 of 20 on; set it to auto to span the whole "
                  "run\n");
+  BOOST_TEST(with("type: PolynomialLR, params: {total_iters: 10, num_warmup_steps: 4}") ==
+             "j.yaml:9:55: " + head +
+                 "total_iters: the learning rate is 0 from step 15 of 20 on; set it to 16 to span the whole run\n");
+  BOOST_TEST(with("type: warmup_stable_decay, params: {num_decay_steps: 3, num_training_steps: 9}") ==
+             "j.yaml:9:89: " + head +
+                 "num_training_steps: the learning rate is 0 from step 10 of 20 on; set it to auto to span the whole "
+                 "run\n");
+  BOOST_TEST(with("type: warmup_stable_decay, params: {num_decay_steps: 3, num_training_steps: 9, "
+                  "min_lr_ratio: 0.1}") == "");
   // A schedule may end exactly at the last step of the run.
   for (const char* curve :
        {"type: PolynomialLR, params: {total_iters: 19}", "type: CosineAnnealingLR, params: {T_max: 19}",
-        "type: PolynomialLR, params: {total_iters: 20}", "type: CosineAnnealingLR, params: {T_max: auto}"})
+        "type: PolynomialLR, params: {total_iters: 20}", "type: CosineAnnealingLR, params: {T_max: auto}",
+        "type: CosineAnnealingLR, params: {T_max: auto, num_warmup_steps: 5}",
+        "type: cosine_with_restarts, params: {num_training_steps: auto}",
+        "type: warmup_stable_decay, params: {num_decay_steps: 3, num_training_steps: auto}"})
     BOOST_TEST_CONTEXT(curve) BOOST_TEST(with(curve) == "");
   BOOST_TEST(with(decay + "auto}") == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_last_stage_that_the_run_does_not_reach_is_said) {
+  const auto with = [](const std::string& steps) {
+    return warnings_of(smallest + "scheduler: {type: warmup_stable_decay, params: {num_decay_steps: 5, "
+                                  "num_training_steps: 30}}\n",
+                       {{"steps=" + steps}});
+  };
+  BOOST_TEST(with("26") ==
+             "j.yaml:9:89: warning: scheduler.params.num_training_steps: the learning rate never comes down: it is "
+             "constant up to step 26, and the run has 26\n");
+  BOOST_TEST(with("27") == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_warm_up_that_is_longer_than_the_run_is_said) {
@@ -107,6 +131,9 @@ BOOST_AUTO_TEST_CASE(a_warm_up_that_is_longer_than_the_run_is_said) {
   BOOST_TEST(with("WarmupLR").ends_with(said + "1000 steps by default, and the run has 20\n"));
   BOOST_TEST(with("WarmupCosineLR, params: {total_num_steps: 50, warmup_num_steps: 30}")
                  .ends_with(said + "30 steps, and the run has 20\n"));
+  BOOST_TEST(with("CosineAnnealingLR, params: {T_max: 9, num_warmup_steps: 30}").ends_with(
+      "scheduler.params.num_warmup_steps: the learning rate never reaches its highest value: the warm-up takes 30 "
+      "steps, and the run has 20\n"));
   BOOST_TEST(with("WarmupLR, params: {warmup_num_steps: 20}") == "");
   BOOST_TEST(with("WarmupLR", "1000") == "");
   BOOST_TEST(with("LRRangeTest") == "");

@@ -525,8 +525,9 @@ BOOST_AUTO_TEST_CASE(numbers_of_another_rule_are_refused) {
 BOOST_AUTO_TEST_CASE(unknown_and_incomplete_schedulers_are_refused) {
   BOOST_TEST(scheduler("{type: StepLR}") ==
              "j.yaml:9:19: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, "
-             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, got StepLR, which acts once there is this "
-             "learning rate schedule\n");
+             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, CosineAnnealingWarmRestarts, "
+             "cosine_with_restarts, warmup_stable_decay, got StepLR, which acts once there is this learning rate "
+             "schedule\n");
   BOOST_TEST(scheduler("{type: WarmupCosineLR, params: {warmup_num_steps: 5}}") ==
              "j.yaml:9:43: error: scheduler.params.total_num_steps: wanted an integer of at least 1, got nothing: "
              "WarmupCosineLR needs it\n");
@@ -538,12 +539,28 @@ BOOST_AUTO_TEST_CASE(unknown_and_incomplete_schedulers_are_refused) {
              "CosineAnnealingLR needs it\n");
   BOOST_TEST(scheduler("{params: {warmup_num_steps: 5}}") ==
              "j.yaml:9:12: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, "
-             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, because scheduler.params is given, got nothing\n");
+             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, CosineAnnealingWarmRestarts, "
+             "cosine_with_restarts, warmup_stable_decay, because scheduler.params is given, got nothing\n");
   BOOST_TEST(scheduler("{type: WarmupLR, params: {warmup_num_steps: 0}}") ==
              "j.yaml:9:56: error: scheduler.params.warmup_num_steps: wanted an integer of at least 1, got 0\n");
   BOOST_TEST(scheduler("{type: WarmupLR, params: {cos_min_ratio: 0.1}}")
                  .starts_with("j.yaml:9:38: error: scheduler.params.cos_min_ratio: a key of WarmupCosineLR, not of "
                               "WarmupLR; the most similar key of WarmupLR is scheduler.params.warmup_"));
+  BOOST_TEST(scheduler("{type: WarmupLR, params: {num_warmup_steps: 9}}")
+                 .starts_with("j.yaml:9:38: error: scheduler.params.num_warmup_steps: a key of CosineAnnealingLR, "
+                              "LinearLR, PolynomialLR, CosineAnnealingWarmRestarts, cosine_with_restarts, "
+                              "warmup_stable_decay, not of WarmupLR; the most similar key of WarmupLR is "
+                              "scheduler.params.warmup_"));
+  BOOST_TEST(scheduler("{type: warmup_stable_decay, params: {num_training_steps: 90}}") ==
+             "j.yaml:9:48: error: scheduler.params.num_decay_steps: wanted an integer of at least 1, got nothing: "
+             "warmup_stable_decay needs it\n");
+  BOOST_TEST(scheduler("{type: warmup_stable_decay, params: {num_decay_steps: 60, num_warmup_steps: 31, "
+                       "num_training_steps: 90}}") ==
+             "j.yaml:9:112: error: scheduler.params.num_training_steps: wanted at least num_warmup_steps plus "
+             "num_decay_steps, which are 31 and 60, got 90\n");
+  BOOST_TEST(scheduler("{type: warmup_stable_decay, params: {num_decay_steps: 9, num_training_steps: 90, "
+                       "decay_type: sqrt}}") ==
+             "j.yaml:9:105: error: scheduler.params.decay_type: wanted one of cosine, linear, 1-sqrt, got sqrt\n");
   BOOST_TEST(scheduler("{type: OneCycle, params: {cycle_min_lr: 2, cycle_max_lr: 1}}") ==
              "j.yaml:9:69: error: scheduler.params.cycle_max_lr: cycle_min_lr must not exceed cycle_max_lr, got 2 "
              "and 1\n");

@@ -61,10 +61,26 @@ constexpr operations on_cuda{
     .turn_tokens = [](auto... x) { note(cuda::turn_tokens(x..., here())); },
     .partial_attention = [](auto...) { refuse("partial_attention"); },
     .partial_attention_backward = [](auto...) { refuse("partial_attention_backward"); },
-    .cross_entropy = [](auto... x) { note(cuda::cross_entropy(x..., here())); },
-    .cross_entropy_backward = [](auto... x) { note(cuda::cross_entropy_backward(x..., here())); },
-    .cross_entropy_part = [](auto... x) { note(cuda::cross_entropy_part(x..., here())); },
-    .joined_cross_entropy = [](auto... x) { note(cuda::joined_cross_entropy(x..., here())); },
+    .cross_entropy =
+        [](const loss_form& form, auto... x) {
+          if (!form.is_plain()) refuse("cross_entropy");
+          note(cuda::cross_entropy(x..., here()));
+        },
+    .cross_entropy_backward =
+        [](const loss_form& form, auto... x) {
+          if (!form.is_plain()) refuse("cross_entropy_backward");
+          note(cuda::cross_entropy_backward(x..., here()));
+        },
+    .cross_entropy_part =
+        [](const loss_form& form, auto... x) {
+          if (!form.is_plain()) refuse("cross_entropy_part");
+          note(cuda::cross_entropy_part(x..., here()));
+        },
+    .joined_cross_entropy =
+        [](const loss_form& form, auto... x) {
+          if (!form.is_plain()) refuse("joined_cross_entropy");
+          note(cuda::joined_cross_entropy(x..., here()));
+        },
     .distil = [](auto...) { refuse("distil"); },
     .in_fp32 = in_fp32,
     .in_fp64 = in_fp64};

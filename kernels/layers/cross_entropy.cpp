@@ -64,6 +64,32 @@ auto target_of(const T* x, uint64_t width, int64_t target) {
   return is_column(target, width) ? widen(x[target]) : decltype(widen(*x)){0};
 }
 
+/// Returns the number that a row's loss subtracts with label smoothing: the target's logit, and the sum of all logits,
+/// each times its part of the wanted probability.
+template <class Wide>
+Wide smoothed(const loss_form& form, Wide at_target, Wide sum) {
+  return static_cast<Wide>((1 - form.label_smoothing) * static_cast<double>(at_target) +
+                           form.share() * static_cast<double>(sum));
+}
+
+/// Returns the loss of a row, of which `at_target` is subtracted.
+template <class Wide>
+double loss_of_row(const loss_form& form, Wide log_sum, Wide at_target) {
+  const auto plain = static_cast<double>(log_sum - at_target), wide = static_cast<double>(log_sum);
+  return form.z_loss == 0 ? plain : plain + form.z_loss * wide * wide;
+}
+
+/// The numbers of the gradient of one row: a logit's derivative is its probability * scale - share, and at the target
+/// its probability * scale - at_target.
+template <class Wide>
+struct row_slope {
+  Wide scale, share, at_target;
+  row_slope(const loss_form& form, Wide log_sum)
+      : scale(form.z_loss == 0 ? Wide{1} : static_cast<Wide>(1 + 2 * form.z_loss * static_cast<double>(log_sum))),
+        share(static_cast<Wide>(form.share())),
+        at_target(static_cast<Wide>(form.share() + (1 - form.label_smoothing))) {}
+};
+
 }  // namespace
 }  // namespace troupe::kernels
 #endif
@@ -110,8 +136,20 @@ running_sum<float> powers_of(const T* x, uint64_t width) {
   return running;
 }
 
+/// Returns the number that a row's loss subtracts from the logarithm of its sum: this rank's part of it, if it has only
+/// some of the columns.
+template <class T>
+float subtracted_of(const loss_form& form, const T* x, uint64_t width, int64_t target) {
+  const float at_target = target_of(x, width, target);
+  if (form.label_smoothing == 0) return at_target;
+  const float sum = row_sums<1>(width, [=](auto d, uint64_t i) HWY_ATTR {
+    return terms_of<decltype(d), 1>{{load(d, x + i)}};
+  })[0];
+  return smoothed(form, at_target, sum);
+}
+
 double sum_of_losses(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
-                     float* log_sums) {
+                     float* log_sums, const loss_form& form) {
   double sum = 0;
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
@@ -121,32 +159,53 @@ double sum_of_losses(const std::byte* logits, core::dtype type, uint64_t rows, u
         continue;
       }
       log_sums[r] = powers_of(x, width).log_sum();
-      sum += static_cast<double>(log_sums[r] - widen(x[targets[r]]));
+      sum += loss_of_row(form, log_sums[r], subtracted_of(form, x, width, targets[r]));
     }
   });
   return sum;
 }
 
 void statistics_of_rows(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                        const int64_t* targets, float* statistics) {
+                        const int64_t* targets, float* statistics, const loss_form& form) {
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       const auto* x = reinterpret_cast<const T*>(logits) + r * stride;
       if (core::is_target(targets[r]))
-        powers_of(x, width).write(statistics + r * row_statistics, target_of(x, width, targets[r]));
+        powers_of(x, width).write(statistics + r * row_statistics, subtracted_of(form, x, width, targets[r]));
       else
         write_none(statistics + r * row_statistics);
     }
   });
 }
 
+/// Replaces a row of logits by the gradient of its loss, which is not the cross-entropy alone.
+template <class T>
+void gradient_of_row(const loss_form& form, T* x, uint64_t width, int64_t target, float log_sum, float factor) {
+  const row_slope<float> slope(form, log_sum);
+  const bool own = is_column(target, width);
+  const T at_target =
+      own ? narrow<T>((kernels::exponential(widen(x[target]) - log_sum) * slope.scale - slope.at_target) * factor)
+          : T{};
+  for_each_vector(width, [=](auto d, uint64_t i) HWY_ATTR {
+    const auto p = exponential(d, hn::Sub(load(d, x + i), hn::Set(d, log_sum)));
+    const auto derivative = hn::Sub(hn::Mul(p, hn::Set(d, slope.scale)), hn::Set(d, slope.share));
+    store(d, hn::Mul(derivative, hn::Set(d, factor)), x + i);
+  });
+  if (own) x[target] = at_target;
+}
+
 void softmax_gradient(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                      const int64_t* targets, const float* log_sums, float factor) {
+                      const int64_t* targets, const float* log_sums, float factor, const loss_form& form) {
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       auto* x = reinterpret_cast<T*>(logits) + r * stride;
       if (!core::is_target(targets[r])) {
         std::fill(x, x + stride, T{});
+        continue;
+      }
+      if (!form.is_plain()) {
+        gradient_of_row(form, x, width, targets[r], log_sums[r], factor);
+        std::fill(x + width, x + stride, T{});
         continue;
       }
       const float log_sum = log_sums[r];
@@ -173,24 +232,24 @@ HWY_EXPORT(softmax_gradient);
 HWY_EXPORT(statistics_of_rows);
 
 double cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
-                     float* log_sums) {
-  return HWY_DYNAMIC_DISPATCH(sum_of_losses)(logits, type, rows, width, targets, log_sums);
+                     float* log_sums, const loss_form& form) {
+  return HWY_DYNAMIC_DISPATCH(sum_of_losses)(logits, type, rows, width, targets, log_sums, form);
 }
 
 void cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                            const int64_t* targets, const float* log_sums, double factor) {
+                            const int64_t* targets, const float* log_sums, double factor, const loss_form& form) {
   HWY_DYNAMIC_DISPATCH(softmax_gradient)
-  (logits, type, rows, width, stride, targets, log_sums, static_cast<float>(factor));
+  (logits, type, rows, width, stride, targets, log_sums, static_cast<float>(factor), form);
 }
 
 void cross_entropy_part(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                        const int64_t* targets, float* statistics) {
-  HWY_DYNAMIC_DISPATCH(statistics_of_rows)(logits, type, rows, width, stride, targets, statistics);
+                        const int64_t* targets, float* statistics, const loss_form& form) {
+  HWY_DYNAMIC_DISPATCH(statistics_of_rows)(logits, type, rows, width, stride, targets, statistics, form);
 }
 
 template <class Wide>
-double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows,
-                            Wide* log_sums) {
+double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows, Wide* log_sums,
+                            const loss_form& form) {
   double loss = 0;
   for (uint64_t r = 0; r < rows; ++r) {
     running_sum<Wide> whole;
@@ -206,7 +265,7 @@ double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t ran
       at_target += of(rank)[2];
     }
     log_sums[r] = whole.log_sum();
-    loss += static_cast<double>(log_sums[r] - at_target);
+    loss += loss_of_row(form, log_sums[r], at_target);
   }
   return loss;
 }
@@ -227,11 +286,18 @@ running_sum<Wide> powers_reference(const T* x, uint64_t width) {
   return running;
 }
 
+template <class Wide, class T>
+Wide subtracted_reference(const loss_form& form, const T* x, uint64_t width, int64_t target) {
+  const auto at_target = static_cast<Wide>(target_of(x, width, target));
+  if (form.label_smoothing == 0) return at_target;
+  return smoothed(form, at_target, row_sum<Wide>(width, [x](uint64_t i) { return static_cast<Wide>(widen(x[i])); }));
+}
+
 }  // namespace
 
 template <class Wide>
 double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
-                               const int64_t* targets, Wide* log_sums) {
+                               const int64_t* targets, Wide* log_sums, const loss_form& form) {
   double sum = 0;
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
@@ -241,7 +307,7 @@ double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64
         continue;
       }
       log_sums[r] = powers_reference<Wide>(x, width).log_sum();
-      sum += static_cast<double>(log_sums[r] - static_cast<Wide>(widen(x[targets[r]])));
+      sum += loss_of_row(form, log_sums[r], subtracted_reference<Wide>(form, x, width, targets[r]));
     }
   });
   return sum;
@@ -249,13 +315,13 @@ double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64
 
 template <class Wide>
 void cross_entropy_part_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
-                                  uint64_t stride, const int64_t* targets, Wide* statistics) {
+                                  uint64_t stride, const int64_t* targets, Wide* statistics, const loss_form& form) {
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       const auto* x = reinterpret_cast<const T*>(logits) + r * stride;
       if (core::is_target(targets[r]))
         powers_reference<Wide>(x, width).write(statistics + r * row_statistics,
-                                               static_cast<Wide>(target_of(x, width, targets[r])));
+                                               subtracted_reference<Wide>(form, x, width, targets[r]));
       else
         write_none(statistics + r * row_statistics);
     }
@@ -264,7 +330,8 @@ void cross_entropy_part_reference(const std::byte* logits, core::dtype type, uin
 
 template <class Wide>
 void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
-                                      uint64_t stride, const int64_t* targets, const Wide* log_sums, double factor) {
+                                      uint64_t stride, const int64_t* targets, const Wide* log_sums, double factor,
+                                      const loss_form& form) {
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       auto* x = reinterpret_cast<T*>(logits) + r * stride;
@@ -272,10 +339,11 @@ void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint6
         std::fill(x, x + stride, T{});
         continue;
       }
+      const row_slope<Wide> slope(form, log_sums[r]);
       for (uint64_t i = 0; i < width; ++i) {
         const Wide p = exponential(static_cast<Wide>(widen(x[i])) - log_sums[r]);
-        const Wide wanted = static_cast<int64_t>(i) == targets[r] ? Wide{1} : Wide{0};
-        x[i] = narrow<T>((p - wanted) * static_cast<Wide>(factor));
+        const Wide wanted = static_cast<int64_t>(i) == targets[r] ? slope.at_target : slope.share;
+        x[i] = narrow<T>((p * slope.scale - wanted) * static_cast<Wide>(factor));
       }
       std::fill(x + width, x + stride, T{});
     }
@@ -283,12 +351,13 @@ void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint6
 }
 
 #define TROUPE_CROSS_ENTROPY_TWINS(Wide)                                                                             \
-  template double cross_entropy_reference(const std::byte*, core::dtype, uint64_t, uint64_t, const int64_t*, Wide*); \
+  template double cross_entropy_reference(const std::byte*, core::dtype, uint64_t, uint64_t, const int64_t*, Wide*,  \
+                                          const loss_form&);                                                         \
   template void cross_entropy_part_reference(const std::byte*, core::dtype, uint64_t, uint64_t, uint64_t,            \
-                                             const int64_t*, Wide*);                                                 \
-  template double joined_cross_entropy(const Wide*, uint64_t, uint64_t, uint64_t, Wide*);                            \
+                                             const int64_t*, Wide*, const loss_form&);                               \
+  template double joined_cross_entropy(const Wide*, uint64_t, uint64_t, uint64_t, Wide*, const loss_form&);          \
   template void cross_entropy_backward_reference(std::byte*, core::dtype, uint64_t, uint64_t, uint64_t,              \
-                                                 const int64_t*, const Wide*, double)
+                                                 const int64_t*, const Wide*, double, const loss_form&)
 TROUPE_CROSS_ENTROPY_TWINS(float);
 TROUPE_CROSS_ENTROPY_TWINS(double);
 

@@ -387,6 +387,13 @@ double family_model::loss_factor(const segment_scope& scope) const {
   return static_cast<double>(given) / static_cast<double>(scope.batch().columns) * scope.batch().loss_factor;
 }
 
+kernels::loss_form family_model::loss_of_rows(const micro_batch& batch) const {
+  if (!batch.training) return {};
+  kernels::loss_form out = spec_.loss;
+  out.vocabulary = spec_.vocabulary;
+  return out;
+}
+
 std::optional<taught_head> family_model::taught(segment_scope& scope) const {
   const at::Tensor* hidden = scope.batch().taught;
   if (teacher_ == nullptr || !scope.batch().training) return std::nullopt;
@@ -403,8 +410,8 @@ values family_model::head(segment_scope& scope, uint32_t segment, const values& 
       const at::Tensor x = head_input(scope, input);
       row_norm norm = next_norm(scope, norm_numbers_of(spec_));
       projection layer = next_linear(scope);
-      return tiled_cross_entropy(scope, x, std::move(norm), std::move(layer), spec_.logits, spec_.head_tile_rows,
-                                 loss_factor(scope), taught(scope));
+      return tiled_cross_entropy(scope, x, std::move(norm), std::move(layer), spec_.logits, loss_of_rows(scope.batch()),
+                                 spec_.head_tile_rows, loss_factor(scope), taught(scope));
     }
     return losses(scope, logits(scope, input), input.first());
   }
@@ -421,7 +428,7 @@ values family_model::losses(segment_scope& scope, const at::Tensor& of_tokens, c
     *batch.logits = of_tokens.narrow(1, 0, own.count).reshape({hidden.size(0), hidden.size(1), own.count});
   if (own.are_all()) return loss(scope, of_tokens, {});
   const at::Tensor statistics = batch.computes_loss
-                                    ? row_statistics(scope, of_tokens, own)
+                                    ? row_statistics(scope, of_tokens, own, loss_of_rows(batch))
                                     : at::zeros({of_tokens.size(0), static_cast<int64_t>(kernels::row_statistics)},
                                                 of_tokens.options().dtype(sum_dtype(of_tokens.scalar_type())));
   return values({of_tokens, statistics});
@@ -434,8 +441,9 @@ values family_model::loss(const segment_scope& scope, const at::Tensor& of_token
   const vocabulary_rows own = own_vocabulary();
   TORCH_CHECK(own.are_all() || input.size() == 2, "the loss wants logits and statistics, got ", input.size(),
               " tensors");
-  const at::Tensor mean =
-      own.are_all() ? cross_entropy(scope, of_tokens) : joined_cross_entropy(scope, of_tokens, input[1], own);
+  const kernels::loss_form form = loss_of_rows(scope.batch());
+  const at::Tensor mean = own.are_all() ? cross_entropy(scope, of_tokens, form)
+                                        : joined_cross_entropy(scope, of_tokens, input[1], own, form);
   const double factor = loss_factor(scope);
   return factor == 1 ? mean : mean.mul(factor);
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/layers/cross_entropy.hpp"
 #include "kernels/layers/distillation.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/dropout.hpp"
@@ -133,6 +134,8 @@ class family_model final : public language_model {
   /// Returns the factor of the mean loss over a rank's own columns (tokens). With it, the mean over all ranks is the
   /// mean over all columns, and the mean over a step's micro-batches is the mean over the step's targets.
   [[nodiscard]] double loss_factor(const segment_scope& scope) const;
+  /// Returns how the loss of a row is formed: as the job says in training, else the cross-entropy alone.
+  [[nodiscard]] kernels::loss_form loss_of_rows(const micro_batch& batch) const;
   /// Returns the input of the head's last norm and linear layer: the hidden state `x`, or the output of the transform
   /// in an encoder's head.
   [[nodiscard]] at::Tensor head_input(segment_scope& scope, const at::Tensor& x) const;

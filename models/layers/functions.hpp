@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/layers/cross_entropy.hpp"
 #include "kernels/layers/distillation.hpp"
 #include "models/layers/norm.hpp"
 #include "models/segment/projection.hpp"
@@ -99,9 +100,9 @@ void form_logits_backward(const logit_form& form, const at::Tensor& gradient, co
 /// afterwards.
 at::Tensor formed_logits(const segment_scope& scope, const at::Tensor& products, const logit_form& form);
 
-/// Returns the mean cross-entropy of logits (N, V) against the batch's targets; a scalar in fp32 (fp64 for fp64). Its
-/// backward overwrites the logits with their gradient.
-at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
+/// Returns the mean cross-entropy of logits (N, V) against the batch's targets, or the mean of the losses that `form`
+/// describes; a scalar in fp32 (fp64 for fp64). Its backward overwrites the logits with their gradient.
+at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits, const kernels::loss_form& form = {});
 
 /// Returns the target token of each row of `of_rows` (N, ..), which are the tokens in the scope's columns;
 /// core::no_target for rows without one. Throws if a target of the batch is not below `vocabulary`.
@@ -117,7 +118,7 @@ struct taught_head {
   kernels::distillation_terms terms;
 };
 
-/// Returns the mean cross-entropy times `factor` of the logits that `form` makes of linear(norm(x)), x (.., C), with
+/// Returns the mean loss (`of_loss`) times `factor` of the logits that `form` makes of linear(norm(x)), x (.., C), with
 /// the bits of cross_entropy, while only `tile_rows` rows of the logits (a number of whole panels) exist at a time. In
 /// training nothing is computed until the backward, which computes each tile once, forward and backward: the returned
 /// value is NaN until then.
@@ -126,18 +127,19 @@ struct taught_head {
 /// logits are computed tile by tile, like the model's, from the teacher's hidden state, which receives no gradient. A
 /// teacher may be given in training only.
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
-                               const logit_form& form, uint64_t tile_rows, double factor,
-                               std::optional<taught_head> teacher = {});
+                               const logit_form& form, const kernels::loss_form& of_loss, uint64_t tile_rows,
+                               double factor, std::optional<taught_head> teacher = {});
 
 /// Returns this rank's statistics of each row of logits, which all ranks exchange for joined_cross_entropy() if each
 /// has some columns of the vocabulary. `logits` (N, V') begins with the columns `own`. Shape (N,
-/// kernels::row_statistics), fp32 (fp64 for fp64), without history.
-at::Tensor row_statistics(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own);
+/// kernels::row_statistics), fp32 (fp64 for fp64), without history. joined_cross_entropy() needs the same `form`.
+at::Tensor row_statistics(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own,
+                          const kernels::loss_form& form = {});
 
 /// Returns the mean cross-entropy, with the same bits on every rank, from `statistics` (ranks, N, ..), the
 /// row_statistics() of all ranks. Its backward overwrites this rank's logits with their gradient, and sets the padding
 /// after its own columns to zero.
 at::Tensor joined_cross_entropy(const segment_scope& scope, const at::Tensor& logits, const at::Tensor& statistics,
-                                const vocabulary_rows& own);
+                                const vocabulary_rows& own, const kernels::loss_form& form = {});
 
 }  // namespace troupe::models

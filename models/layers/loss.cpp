@@ -18,12 +18,13 @@ struct cross_entropy_node final : function_node {
   at::Tensor logits, log_sums, targets;  // logits (N, V), logarithms of the softmax's sums (N), targets (N)
   // Number of vocabulary columns of this rank, with which each row of `logits` begins; padding follows them.
   uint64_t own = 0;
+  kernels::loss_form form;
 
   gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor gradient = std::exchange(logits, {});
     const at::Tensor wide = gradients[0].to(log_sums.scalar_type()).contiguous();
     kernels_for(gradient).cross_entropy_backward(
-        bytes_in(gradient), core_dtype(gradient.scalar_type()), static_cast<uint64_t>(gradient.size(0)), own,
+        form, bytes_in(gradient), core_dtype(gradient.scalar_type()), static_cast<uint64_t>(gradient.size(0)), own,
         static_cast<uint64_t>(gradient.size(1)), targets.const_data_ptr<int64_t>(), bytes_of(log_sums), bytes_of(wide),
         static_cast<uint64_t>(gradient.size(0)));
     return {gradient};
@@ -49,13 +50,15 @@ struct loss_parts {
   }
 };
 
-at::Tensor with_history(const segment_scope& scope, const at::Tensor& logits, loss_parts&& made, int64_t own) {
+at::Tensor with_history(const segment_scope& scope, const at::Tensor& logits, loss_parts&& made, int64_t own,
+                        const kernels::loss_form& form) {
   if (!wants_node(logits)) return made.loss;
   auto node = std::make_shared<cross_entropy_node>();
   node->logits = std::move(made.rows);
   node->log_sums = std::move(made.log_sums);
   node->targets = std::move(made.targets);
   node->own = static_cast<uint64_t>(own);
+  node->form = form;
   attach({&made.loss}, std::move(node), scope, {logits});
   return made.loss;
 }
@@ -88,26 +91,27 @@ at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::
   return own;
 }
 
-at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits) {
+at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits, const kernels::loss_form& form) {
   const int64_t width = logits.size(1);
   const auto made = [&] {
     const below_autograd plain;
     loss_parts parts(scope, logits, {0, width, width});
     kernels_for(parts.rows)
-        .cross_entropy(bytes_of(parts.rows), core_dtype(parts.rows.scalar_type()),
+        .cross_entropy(form, bytes_of(parts.rows), core_dtype(parts.rows.scalar_type()),
                        static_cast<uint64_t>(parts.rows.size(0)), static_cast<uint64_t>(width),
                        parts.targets.const_data_ptr<int64_t>(), bytes_in(parts.log_sums), bytes_in(parts.loss));
     return parts;
   };
-  return with_history(scope, logits, made(), width);
+  return with_history(scope, logits, made(), width, form);
 }
 
-at::Tensor row_statistics(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own) {
+at::Tensor row_statistics(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own,
+                          const kernels::loss_form& form) {
   const below_autograd plain;
   const loss_parts parts(scope, logits, own);
   at::Tensor out = at::empty({parts.rows.size(0), static_cast<int64_t>(kernels::row_statistics)}, parts.loss.options());
   kernels_for(parts.rows)
-      .cross_entropy_part(bytes_of(parts.rows), core_dtype(parts.rows.scalar_type()),
+      .cross_entropy_part(form, bytes_of(parts.rows), core_dtype(parts.rows.scalar_type()),
                           static_cast<uint64_t>(parts.rows.size(0)), static_cast<uint64_t>(own.count),
                           static_cast<uint64_t>(logits.size(1)), parts.targets.const_data_ptr<int64_t>(),
                           bytes_in(out));
@@ -115,7 +119,7 @@ at::Tensor row_statistics(const segment_scope& scope, const at::Tensor& logits, 
 }
 
 at::Tensor joined_cross_entropy(const segment_scope& scope, const at::Tensor& logits, const at::Tensor& statistics,
-                                const vocabulary_rows& own) {
+                                const vocabulary_rows& own, const kernels::loss_form& form) {
   const auto made = [&] {
     const below_autograd plain;
     loss_parts parts(scope, logits, own);
@@ -124,12 +128,12 @@ at::Tensor joined_cross_entropy(const segment_scope& scope, const at::Tensor& lo
                     all.size(2) == static_cast<int64_t>(kernels::row_statistics),
                 "statistics of ", all.sizes(), " for ", parts.rows.size(0), " rows of logits");
     kernels_for(parts.rows)
-        .joined_cross_entropy(bytes_of(all), core_dtype(parts.rows.scalar_type()), static_cast<uint64_t>(all.size(0)),
-                              static_cast<uint64_t>(all.size(1) * all.size(2)), static_cast<uint64_t>(all.size(1)),
-                              bytes_in(parts.log_sums), bytes_in(parts.loss));
+        .joined_cross_entropy(form, bytes_of(all), core_dtype(parts.rows.scalar_type()),
+                              static_cast<uint64_t>(all.size(0)), static_cast<uint64_t>(all.size(1) * all.size(2)),
+                              static_cast<uint64_t>(all.size(1)), bytes_in(parts.log_sums), bytes_in(parts.loss));
     return parts;
   };
-  return with_history(scope, logits, made(), own.count);
+  return with_history(scope, logits, made(), own.count, form);
 }
 
 }  // namespace troupe::models

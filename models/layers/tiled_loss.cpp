@@ -63,10 +63,11 @@ class tiled_teacher {
 /// computed.
 class tiled_head {
  public:
-  tiled_head(const at::Tensor& x, const projection& layer, const logit_form& form, const at::Tensor& targets,
-             uint64_t tile_rows)
+  tiled_head(const at::Tensor& x, const projection& layer, const logit_form& form, const kernels::loss_form& of_loss,
+             const at::Tensor& targets, uint64_t tile_rows)
       : layer_(layer),
         form_(form),
+        of_loss_(of_loss),
         targets_(targets),
         tile_rows_(std::min<int64_t>(static_cast<int64_t>(tile_rows), x.size(0))),
         vocabulary_(layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0)),
@@ -84,8 +85,8 @@ class tiled_head {
       at::Tensor logits = room_.narrow(0, 0, count);
       layer_.forward_out(logits, y.narrow(0, first, count));
       const at::Tensor kept = form_logits(form_, logits, keeps);
-      kernels_for(logits).cross_entropy_part(bytes_of(logits), type_, static_cast<uint64_t>(count), width(), width(),
-                                             targets_at(first), bytes_in(statistics_.narrow(0, first, count)));
+      kernels_for(logits).cross_entropy_part(of_loss_, bytes_of(logits), type_, static_cast<uint64_t>(count), width(),
+                                             width(), targets_at(first), bytes_in(statistics_.narrow(0, first, count)));
       f(first, count, logits, kept);
     }
   }
@@ -95,9 +96,9 @@ class tiled_head {
   void go_back(int64_t first, const at::Tensor& logits, const at::Tensor& gradient) {
     const int64_t count = logits.size(0);
     (void)mean_of(first, count);
-    kernels_for(logits).cross_entropy_backward(bytes_in(logits), type_, static_cast<uint64_t>(count), width(), width(),
-                                               targets_at(first), bytes_of(log_sums_.narrow(0, first, count)),
-                                               bytes_of(gradient), static_cast<uint64_t>(targets_.size(0)));
+    kernels_for(logits).cross_entropy_backward(
+        of_loss_, bytes_in(logits), type_, static_cast<uint64_t>(count), width(), width(), targets_at(first),
+        bytes_of(log_sums_.narrow(0, first, count)), bytes_of(gradient), static_cast<uint64_t>(targets_.size(0)));
   }
 
   /// Returns the mean loss of rows [first, first + count), whose tiles must have been computed. Uses the function for a
@@ -105,7 +106,7 @@ class tiled_head {
   at::Tensor mean_of(int64_t first, int64_t count) {
     at::Tensor loss = at::empty({}, log_sums_.options());
     const auto rows = static_cast<uint64_t>(count);
-    kernels_for(loss).joined_cross_entropy(bytes_of(statistics_.narrow(0, first, count)), type_, 1,
+    kernels_for(loss).joined_cross_entropy(of_loss_, bytes_of(statistics_.narrow(0, first, count)), type_, 1,
                                            rows * kernels::row_statistics, rows,
                                            bytes_in(log_sums_.narrow(0, first, count)), bytes_in(loss));
     return loss;
@@ -123,6 +124,7 @@ class tiled_head {
 
   const projection& layer_;
   logit_form form_;
+  kernels::loss_form of_loss_;
   const at::Tensor& targets_;
   int64_t tile_rows_, vocabulary_;
   core::dtype type_;
@@ -136,6 +138,7 @@ struct tiled_loss_node final : function_node {
   row_norm norm;
   projection layer;
   logit_form form;
+  kernels::loss_form of_loss;
   std::optional<taught_head> teacher;
   std::vector<int64_t> shape;  // shape of the input before it was viewed as rows
   uint64_t tile_rows = 0;
@@ -147,7 +150,7 @@ struct tiled_loss_node final : function_node {
     const at::Tensor of_mean = times_factor(gradients[0].to(loss.scalar_type())).contiguous();
     {
       gradient_sums dw(*slot, layer, x.size(0));
-      tiled_head head(x, layer, form, targets, tile_rows);
+      tiled_head head(x, layer, form, of_loss, targets, tile_rows);
       std::optional<tiled_teacher> taught;
       if (teacher) taught.emplace(*teacher, head.tile_rows(), head.vocabulary());
       const auto go_back = [&](int64_t first, int64_t count, const at::Tensor& logits, const at::Tensor& kept) {
@@ -181,8 +184,8 @@ struct tiled_loss_node final : function_node {
 }  // namespace
 
 at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, row_norm norm, projection layer,
-                               const logit_form& form, uint64_t tile_rows, double factor,
-                               std::optional<taught_head> teacher) {
+                               const logit_form& form, const kernels::loss_form& of_loss, uint64_t tile_rows,
+                               double factor, std::optional<taught_head> teacher) {
   layer.panels = panel_sums::wide;
   const int64_t vocabulary = layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0);
   auto node = std::make_shared<tiled_loss_node>();
@@ -193,7 +196,7 @@ at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, 
   }
   if (!wants_node(x)) {
     const below_autograd plain;
-    tiled_head head(node->x, layer, form, node->targets, tile_rows);
+    tiled_head head(node->x, layer, form, of_loss, node->targets, tile_rows);
     const at::Tensor y = norm.forward(node->x).y;
     head.for_each_tile(y, /*keeps=*/false, [](int64_t, int64_t, const at::Tensor&, const at::Tensor&) {});
     const at::Tensor mean = head.mean();
@@ -206,6 +209,7 @@ at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, 
   node->norm = std::move(norm);
   node->layer = std::move(layer);
   node->form = form;
+  node->of_loss = of_loss;
   node->tile_rows = tile_rows;
   node->factor = factor;
   node->teacher = std::move(teacher);

@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "families/all_families.hpp"
+#include "kernels/layers/cross_entropy.hpp"
 #include "models/table/attention_options.hpp"
 #include "models/table/rotary_positions.hpp"
 #include "models/table/tp_split.hpp"
@@ -69,6 +70,8 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   /// Number of rows (tokens) of logits that the head computes at a time (row_tiles.hpp), set by the job and not by a
   /// key of config.json; 0: all.
   uint64_t head_tile_rows = 0;
+  /// How a token's loss is formed in training, set by the job; its `vocabulary` is not set.
+  kernels::loss_form loss = {};
   uint64_t mlp_tile_rows = 0;     ///< number of rows (tokens) that an MLP processes at a time, set by the job; 0: all
   std::string hugging_face_json;  ///< text of config.json as it was read; its keys are written back at export
   std::string remark;  ///< sentence for the user if Troupe's model differs from its config.json; empty: it does not

@@ -3,10 +3,13 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/token_order.hpp"
 #include "samples.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::kernels::tests {
 
@@ -28,6 +31,11 @@ std::vector<int64_t> targets_of(uint64_t rows, uint64_t width) {
   for (uint64_t r = 0; r < rows; ++r) out[r] = static_cast<int64_t>((r * 7919 + 5) % width);
   return out;
 }
+
+constexpr loss_form forms[] = {{},
+                               {.label_smoothing = 0.1, .vocabulary = 40'000},
+                               {.z_loss = 1e-2},
+                               {.label_smoothing = 0.3, .z_loss = 5e-2, .vocabulary = 9'001}};
 
 constexpr uint64_t widths[] = {1, 2, 15, 31, 32, 33, 65, 256, loss_block - 1, loss_block, loss_block + 17, 9001};
 
@@ -54,6 +62,35 @@ BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
         TROUPE_CHECK_SAME_BITS(gradient, wanted_gradient);
       });
     }
+}
+
+BOOST_AUTO_TEST_CASE(vectors_with_smoothing_and_z_loss_give_the_bits_of_the_scalar_twins) {
+  const uint64_t rows = 3;
+  for (const core::dtype type : fp32_dtypes)
+    for (const uint64_t width : {uint64_t{1}, uint64_t{33}, loss_block + 17})
+      for (const loss_form& form : forms) {
+        BOOST_TEST_INFO_SCOPE("width " << width << ", smoothing " << form.label_smoothing << ", z " << form.z_loss);
+        BOOST_TEST_INFO_SCOPE(core::name_of(type));
+        const auto logits = stored_as(type, logits_of(rows * width, width));
+        auto targets = targets_of(rows, width);
+        targets[1] = core::no_target;
+        std::vector<float> wanted(rows), got(rows), wanted_parts(rows * row_statistics), parts(wanted_parts);
+        auto wanted_gradient = logits;
+        const auto* const at = targets.data();
+        const double loss = cross_entropy_reference(logits.data(), type, rows, width, at, wanted.data(), form);
+        cross_entropy_part_reference(logits.data(), type, rows, width, width, at, wanted_parts.data(), form);
+        cross_entropy_backward_reference(wanted_gradient.data(), type, rows, width, width, at, wanted.data(), 0.3,
+                                         form);
+        for_each_simd_target([&] {
+          auto gradient = logits;
+          BOOST_TEST(kernels::cross_entropy(logits.data(), type, rows, width, at, got.data(), form) == loss);
+          TROUPE_CHECK_SAME_BITS(got, wanted);
+          cross_entropy_part(logits.data(), type, rows, width, width, at, parts.data(), form);
+          TROUPE_CHECK_SAME_BITS(parts, wanted_parts);
+          cross_entropy_backward(gradient.data(), type, rows, width, width, at, got.data(), 0.3, form);
+          TROUPE_CHECK_SAME_BITS(gradient, wanted_gradient);
+        });
+      }
 }
 
 BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_fp64) {
@@ -92,7 +129,8 @@ BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_fp64) {
 // combines them, with SIMD or with the scalar reference.
 template <class Wide>
 double joined(const std::vector<std::byte>& logits, core::dtype type, uint64_t rows, uint64_t width,
-              const std::vector<uint64_t>& cut, const std::vector<int64_t>& targets, std::vector<Wide>& log_sums) {
+              const std::vector<uint64_t>& cut, const std::vector<int64_t>& targets, std::vector<Wide>& log_sums,
+              const loss_form& form = {}) {
   std::vector<Wide> statistics;
   const auto rank_stride = rows * row_statistics + 5;
   uint64_t first = 0;
@@ -103,12 +141,50 @@ double joined(const std::vector<std::byte>& logits, core::dtype type, uint64_t r
     Wide* out = &*statistics.end() - rank_stride;
     const auto* x = logits.data() + first * core::size_of(type);
     if constexpr (std::is_same_v<Wide, float>)
-      cross_entropy_part(x, type, rows, own, width, here.data(), out);
+      cross_entropy_part(x, type, rows, own, width, here.data(), out, form);
     else
-      cross_entropy_part_reference(x, type, rows, own, width, here.data(), out);
+      cross_entropy_part_reference(x, type, rows, own, width, here.data(), out, form);
     first += own;
   }
-  return joined_cross_entropy<Wide>(statistics.data(), cut.size(), rank_stride, rows, log_sums.data());
+  return joined_cross_entropy<Wide>(statistics.data(), cut.size(), rank_stride, rows, log_sums.data(), form);
+}
+
+// The script tests/peer/make_loss_fixture.py generates the fixture.
+BOOST_AUTO_TEST_CASE(label_smoothing_is_that_of_torchs_cross_entropy_and_z_loss_has_its_derivative) {
+  std::ifstream file(std::string(troupe::places::source_dir) + "/tests/kernels/fixtures/losses.json");
+  BOOST_REQUIRE(file);
+  const auto fixture = nlohmann::json::parse(file);
+  const auto values = fixture["logits"].get<std::vector<double>>();
+  const std::vector<float> narrow(values.begin(), values.end());
+  auto targets = fixture["targets"].get<std::vector<int64_t>>();
+  for (int64_t& t : targets)
+    if (t < 0) t = core::no_target;
+  const uint64_t rows = targets.size(), width = fixture["columns"];
+  BOOST_REQUIRE_EQUAL(fixture["cases"].size(), 5);
+  for (const auto& [name, wanted] : fixture["cases"].items()) {
+    BOOST_TEST_INFO_SCOPE(name);
+    const loss_form form{.label_smoothing = wanted["label_smoothing"].get<double>(),
+                         .z_loss = wanted["z_loss"].get<double>(),
+                         .vocabulary = width};
+    const double loss = wanted["loss"];
+    const auto slopes = wanted["gradient"].get<std::vector<double>>();
+    const auto check = [&]<class Wide>(const std::vector<Wide>& logits, core::dtype type, double most) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(logits.data());
+      const std::vector<std::byte> stored(bytes, bytes + logits.size() * sizeof(Wide));
+      std::vector<Wide> sums(rows), of_parts(rows);
+      const double got = cross_entropy_reference(stored.data(), type, rows, width, targets.data(), sums.data(), form);
+      BOOST_TEST(std::abs(got - loss) < most * loss);
+      BOOST_TEST(std::abs(joined(stored, type, rows, width, {8, 1, width - 9}, targets, of_parts, form) - loss) <
+                 most * loss);
+      auto gradient = logits;
+      cross_entropy_backward_reference(reinterpret_cast<std::byte*>(gradient.data()), type, rows, width, width,
+                                       targets.data(), sums.data(), 1, form);
+      for (size_t i = 0; i < slopes.size(); ++i)
+        BOOST_TEST(std::abs(static_cast<double>(gradient[i]) - slopes[i]) < most, "logit " << i);
+    };
+    check(values, core::dtype::f64, 1e-12);
+    check(narrow, core::dtype::f32, 1e-5);
+  }
 }
 
 // Rows without a target add nothing to the loss and get the gradient 0; the other rows have the same bits as in a

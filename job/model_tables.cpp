@@ -224,6 +224,8 @@ core::result<core::model_table> read_table(blueprint& b) {
   TROUPE_TRY(has_heads_that_it_can(c, b.spec));
   TROUPE_TRY(caps_where_it_can(c, b.spec));
   TROUPE_TRY(sees_where_it_can(c, b.spec));
+  b.spec.loss.label_smoothing = c.loss.label_smoothing;
+  b.spec.loss.z_loss = c.loss.z_loss;
   b.sequence = model.sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   set_tiles(c, c.train_micro_batch_size_per_gpu * b.sequence, {}, b.spec);

@@ -1,5 +1,5 @@
-// DeepSpeed's keys of batches, of its section `elasticity` and of the order in which gradients are summed. Defaults are
-// DeepSpeed 0.19's.
+// DeepSpeed's keys of batches, of its section `elasticity` and of the order in which gradients are summed, with the
+// defaults of DeepSpeed 0.19; and the keys of the loss.
 #include <fmt/format.h>
 
 #include "config/keys/key_rows.hpp"
@@ -67,6 +67,19 @@ void add_elasticity(key_rows& t) {
       .into<section_of, &elastic::num_gpus_per_node>();
 }
 
+void add_loss(key_rows& t) {
+  section_rows key(t, "loss", "The loss of each target in training; evaluations compute the cross-entropy alone.");
+  key("label_smoothing", number, "0.0",
+      "The part of the wanted probability that all tokens of the vocabulary share, as torch's cross_entropy has it.")
+      .at_least(0)
+      .at_most(1)
+      .into<&job::loss, &loss_section::label_smoothing>();
+  key("z_loss", number, "0.0",
+      "Adds this times the squared logarithm of the softmax's sum (PaLM takes 1e-4), which keeps logits small.")
+      .at_least(0)
+      .into<&job::loss, &loss_section::z_loss>();
+}
+
 }  // namespace
 
 void add_batch_keys(key_rows& t) {
@@ -124,6 +137,7 @@ void add_batch_keys(key_rows& t) {
       .means("The same between sequence-parallel ranks.")
       .ignored("their gradients go with those of data ranks, in communication_data_type");
   add_elasticity(t);
+  add_loss(t);
 }
 
 }  // namespace troupe::config

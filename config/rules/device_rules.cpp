@@ -19,6 +19,8 @@ void device_rules(const settings& given, const job_config& config, reporter& rep
   if (why == purpose::host_job) refuse("device", "a model of Troupe's own families, not a host program's modules,");
   if (config.data_types.reference_fp64) refuse("data_types.reference_fp64", "fp32, bf16 or fp16");
   if (config.compression.any()) refuse("compression_training", "a model without compression");
+  if (config.loss.label_smoothing != 0) refuse("loss.label_smoothing", "a loss without label smoothing");
+  if (config.loss.z_loss != 0) refuse("loss.z_loss", "a loss without z-loss");
   if (config.distillation.enabled) refuse("distillation.enabled", "training without a teacher");
   if (config.zero_optimization.zenflow.enabled) refuse("zero_optimization.zenflow", "updates without ZenFlow");
   const auto& offload = config.zero_optimization.offload_optimizer;

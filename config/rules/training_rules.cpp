@@ -16,7 +16,10 @@ namespace {
 class training : key_rules {
  public:
   training(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
-      : key_rules(given, config, report, derived), job_(why != purpose::deepspeed), has_text_(why == purpose::job) {}
+      : key_rules(given, config, report, derived),
+        job_(why != purpose::deepspeed),
+        has_text_(why == purpose::job),
+        is_hosts_(why == purpose::host_job) {}
 
   void all() {
     items_are_whole();
@@ -27,6 +30,8 @@ class training : key_rules {
     groups();
     optimizer();
     scheduler();
+    if (is_hosts_) losses_of_a_host();
+    losses_of_a_teacher();
   }
 
  private:
@@ -76,6 +81,22 @@ class training : key_rules {
       error(key, fmt::format("requires a part of the text that is never trained on; set {}, such as 0.05, or remove "
                              "this key, got {}",
                              part, every));
+  }
+
+  /// Calls f(key) for each key that changes the loss in training and has another value than its default.
+  void each_change_of_the_loss(auto f) const {
+    if (config_.loss.label_smoothing != 0) f("loss.label_smoothing");
+    if (config_.loss.z_loss != 0) f("loss.z_loss");
+  }
+  void losses_of_a_host() const {
+    each_change_of_the_loss(
+        [&](const char* key) { error(key, "a host program's modules compute their own loss; remove this key"); });
+  }
+  void losses_of_a_teacher() const {
+    if (!config_.distillation.enabled) return;
+    each_change_of_the_loss([&](const char* key) {
+      error(key, "cannot be combined with distillation, whose terms are the loss; remove one of the two");
+    });
   }
 
   void groups() {
@@ -365,7 +386,7 @@ class training : key_rules {
   /// Default learning rate of the parameters that Muon leaves to Adam.
   static constexpr double muon_adam_lr = 3e-4;
 
-  bool job_, has_text_;
+  bool job_, has_text_, is_hosts_;
 };
 
 }  // namespace

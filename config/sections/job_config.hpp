@@ -164,6 +164,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   compile_section compile;
   compression_section compression;
   distillation_section distillation;
+  loss_section loss;
   aio_section aio;
   fp16_section fp16;
   bf16_section bf16;

@@ -43,6 +43,12 @@ struct parameter_group {
   bool trainable = true;
 };
 
+/// Configuration section `loss`: changes of the loss of each target in training; evaluations have none of them.
+struct loss_section {
+  double label_smoothing = 0;  ///< part of the wanted probability that all tokens of the vocabulary share, from 0 to 1
+  double z_loss = 0;           ///< factor of the squared logarithm of the softmax's sum, which is added
+};
+
 struct fp16_section : core::loss_scale_options {  ///< configuration section `fp16`
   bool enabled = false;
 };

@@ -1,5 +1,6 @@
 #include "tests/parity/torch_loop.hpp"
 
+#include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -135,6 +136,12 @@ struct torch_loop::parts {
   at::Tensor own_loss(const at::Tensor& logits, const at::Tensor& all) const {
     return at::cross_entropy_loss(logits, all.narrow(1, 1, all.size(1) - 1).reshape({-1}));
   }
+  /// Returns the loss on the data in training.
+  at::Tensor training_loss(const at::Tensor& logits, const at::Tensor& all) const {
+    const at::Tensor targets = all.narrow(1, 1, all.size(1) - 1).reshape({-1});
+    return at::cross_entropy_loss(logits, targets, {}, at::Reduction::Mean, -100, o.label_smoothing)
+        .add(logits.logsumexp(-1).square().mean(), o.z_loss);
+  }
   at::Tensor distillation_loss(const at::Tensor& logits, const at::Tensor& all, const states& own) const {
     const auto& by = o.distilled;
     at::Tensor taught;
@@ -187,7 +194,7 @@ double torch_loop::step(const std::vector<int64_t>& tokens, int64_t rows) {
   auto& p = *parts_;
   parts::states own;
   const at::Tensor all = parts::as_tensor(tokens, rows), logits = p.logits_of(all, &own);
-  at::Tensor loss = p.own_loss(logits, all);
+  at::Tensor loss = p.training_loss(logits, all);
   if (!p.o.distilled.blocks.empty())
     loss = p.block_losses(all);
   else if (p.o.distilled.teacher != nullptr)

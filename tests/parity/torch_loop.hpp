@@ -44,6 +44,7 @@ struct torch_loop_options {
   /// `.head_pruning_scores`; the mask's gradient passes to the scores by the straight-through estimator.
   double kept_scores = 1;
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 0, weight_decay = 0, clip = 1;
+  double label_smoothing = 0, z_loss = 0;  ///< changes of the loss of a step; loss() has none of them
   taught_by distilled = {};
 };
 

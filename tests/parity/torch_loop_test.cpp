@@ -40,7 +40,8 @@ struct pair_of_runs {
   std::optional<data::corpus> corpus;
 
   pair_of_runs(const settings& set, core::dtype type, uint64_t seed = 7, int64_t weight_bits = 0,
-               int64_t input_bits = 0, double kept_elements = 1, double kept_rows = 1, double kept_scores = 1)
+               int64_t input_bits = 0, double kept_elements = 1, double kept_rows = 1, double kept_scores = 1,
+               double label_smoothing = 0, double z_loss = 0)
       : ours(job.open(common + set + settings{fmt::format("seed={}", seed)})) {
     std::map<std::string, std::vector<int64_t>> shapes;
     std::map<std::string, std::vector<float>> weights;
@@ -54,6 +55,7 @@ struct pair_of_runs {
     o.layers = 2, o.width = 32, o.heads = 4, o.type = type;
     o.weight_bits = weight_bits, o.weight_groups = 4, o.input_bits = input_bits;
     o.kept_elements = kept_elements, o.kept_rows = kept_rows, o.kept_scores = kept_scores;
+    o.label_smoothing = label_smoothing, o.z_loss = z_loss;
     o.lr = lr, o.eps = eps, o.weight_decay = weight_decay;
     theirs = std::make_unique<torch_loop>(o, shapes, weights);
     o.type = core::dtype::f32;
@@ -156,6 +158,14 @@ BOOST_AUTO_TEST_CASE(masks_that_are_learned_are_those_of_a_loop_whose_autograd_l
   for (const settings& set : {learned("sparse_pruning", "mlp"), learned("row_pruning", "mlp"), heads,
                               learned("sparse_pruning", "c_proj") + learned("row_pruning", "mlp") + heads})
     BOOST_TEST_CONTEXT(set.back()) { pair_of_runs(set, core::dtype::f32, 7, 0, 0, 1, 1, 0.5).compare(1e-5, 1e-4); }
+}
+
+BOOST_AUTO_TEST_CASE(label_smoothing_and_z_loss_are_those_of_a_loop_with_torchs_cross_entropy) {
+  pair_of_runs({"loss.label_smoothing=0.2"}, core::dtype::f32, 7, 0, 0, 1, 1, 1, 0.2).compare(1e-6, 1e-5);
+  pair_of_runs({"loss.z_loss=0.05"}, core::dtype::f32, 7, 0, 0, 1, 1, 1, 0, 0.05).compare(1e-6, 1e-5);
+  pair_of_runs({"loss.label_smoothing=0.1", "loss.z_loss=0.01", "cluster.row_tile_bytes=4096"}, core::dtype::f32, 7, 0,
+               0, 1, 1, 1, 0.1, 0.01)
+      .compare(1e-6, 1e-5);
 }
 
 // Individual tensors of one bf16 run vary widely: the worst one differs by 2e-2 to 7e-2 depending on the seed, both

@@ -35,6 +35,10 @@ BOOST_AUTO_TEST_CASE(settings_that_a_gpu_does_not_know_yet_are_refused_by_their_
                      "cluster.offload_activations: device: cuda supports only none for now"));
   BOOST_TEST(refuses("cluster: {early_updates: true}\ngradient_clipping: 0",
                      "cluster.early_updates: device: cuda supports only false or auto for now"));
+  BOOST_TEST(refuses("loss: {label_smoothing: 0.1}",
+                     "loss.label_smoothing: device: cuda supports only a loss without label smoothing for now"));
+  BOOST_TEST(refuses("loss: {z_loss: 1.0e-4}",
+                     "loss.z_loss: device: cuda supports only a loss without z-loss for now"));
   BOOST_TEST(refuses("parallel: {data: 2}\ncluster: {processes: 2}",
                      "cluster.processes: device: cuda supports only one process for now"));
 }

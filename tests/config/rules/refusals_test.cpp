@@ -347,6 +347,8 @@ BOOST_AUTO_TEST_CASE(layers_without_a_teacher_and_terms_of_nothing_are_refused) 
   says(reduced("module_name_prefix: transformer.h"),
        layers + "teacher_layer: wanted a value: layer_reduction needs it");
   says("distillation: {enabled: true}", "model.teacher: wanted the model that distillation learns from, got nothing");
+  says("loss: {z_loss: 0.1}\ndistillation: {enabled: true}",
+       "loss.z_loss: cannot be combined with distillation, whose terms are the loss; remove one of the two");
   says("distillation: {enabled: true, terms: {cross_entropy: 0, logits: {weight: 0}}}",
        "distillation.terms.logits.weight: wanted a term with a weight above 0, got none");
   says("model: {teacher: x}\ndistillation: {enabled: true, layer_wise: {enabled: true}, terms: {attention: 1}}",

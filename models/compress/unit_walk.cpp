@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include "models/segment/operations.hpp"
+#include "models/segment/torch_values.hpp"
 #include "storage/files/digest.hpp"
 
 namespace troupe::models {
@@ -165,13 +167,52 @@ core::result<void> unit_walk::run(uint64_t step, walk_stream of, input_statistic
   });
 }
 
-core::result<double> unit_walk::loss() {
+core::result<void> unit_walk::run_to_head() {
   for (uint64_t step = 0; step < steps(); ++step) {
     const uint32_t unit = places_[step].first;
     if (weights_->loaded() != unit) TROUPE_TRY(weights_->load(unit));
     TROUPE_TRY(run(step, walk_stream::current, nullptr, true));
   }
-  TROUPE_TRY(weights_->load(head()));
+  return weights_->load(head());
+}
+
+core::result<at::Tensor> unit_walk::logits_of(window_range windows) const {
+  TROUPE_ASSIGN(const auto input, input_of(steps(), windows, walk_stream::current));
+  at::Tensor logits;
+  micro_batch batch = batch_of(windows);
+  batch.logits = &logits;
+  batch.computes_loss = false;
+  values x = input;
+  for (uint32_t s = 0; s < table().units[head()].segments.size(); ++s)
+    x = model_->forward(head(), s, batch, x, *binding_)->outputs();
+  return logits.reshape({-1, logits.size(-1)}).contiguous();
+}
+
+core::result<std::vector<float>> unit_walk::log_probabilities() {
+  TROUPE_TRY(run_to_head());
+  std::vector<float> out(windows_.count() * windows_.columns);
+  TROUPE_TRY(each([&](window_range windows) -> core::result<void> {
+    TROUPE_ASSIGN(const at::Tensor logits, logits_of(windows));
+    const auto rows = static_cast<uint64_t>(logits.size(0)), width = static_cast<uint64_t>(logits.size(1));
+    std::vector<int64_t> targets;
+    for (uint64_t w = windows.first; w < windows.first + windows.rows; ++w) {
+      const auto row = std::span(windows_.tokens).subspan(w * (windows_.columns + 1) + 1, windows_.columns);
+      targets.insert(targets.end(), row.begin(), row.end());
+    }
+    const at::Tensor log_sums = at::empty({logits.size(0)}, logits.options()), mean = at::empty({}, logits.options());
+    kernels_for(logits).cross_entropy({}, bytes_of(logits), core_dtype(logits.scalar_type()), rows, width,
+                                      targets.data(), bytes_in(log_sums), bytes_in(mean));
+    const auto* const x = logits.const_data_ptr<float>();
+    const auto* const sums = log_sums.const_data_ptr<float>();
+    for (uint64_t r = 0; r < rows; ++r)
+      out[windows.first * windows_.columns + r] = x[r * width + static_cast<uint64_t>(targets[r])] - sums[r];
+    return {};
+  }));
+  return out;
+}
+
+core::result<double> unit_walk::loss() {
+  TROUPE_TRY(run_to_head());
   double sum = 0;
   TROUPE_TRY(each([&](window_range windows) -> core::result<void> {
     TROUPE_ASSIGN(const auto mean, forward(steps(), windows, walk_stream::current, nullptr));

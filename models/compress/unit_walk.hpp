@@ -106,8 +106,16 @@ class unit_walk {
   core::result<void> run(uint64_t step, walk_stream of, input_statistics* watch, bool writes);
   /// Computes the forward pass of the whole model for all windows, and returns the mean cross-entropy per token.
   core::result<double> loss();
+  /// Computes the forward pass of the whole model for all windows, and returns, [window * columns + column], the
+  /// logarithm of the probability that the model gives to token column + 1 of the window. The tokens must be below the
+  /// model's vocabulary.
+  core::result<std::vector<float>> log_probabilities();
 
  private:
+  /// Computes all segments before the head for all windows, and loads the head's weights.
+  core::result<void> run_to_head();
+  /// Returns the logits of these windows, (windows * columns, vocabulary); the head must be loaded.
+  core::result<at::Tensor> logits_of(window_range windows) const;
   unit_walk(const token_windows& windows, std::filesystem::path folder, go_on_function go_on)
       : windows_(windows), folder_(std::move(folder)), go_on_(std::move(go_on)) {}
   [[nodiscard]] micro_batch batch_of(window_range windows) const;

@@ -27,6 +27,7 @@
 #include "apps/compress/compress_command.hpp"
 #include "apps/config_command.hpp"
 #include "apps/data_command.hpp"
+#include "apps/evaluate/evaluate_command.hpp"
 #include "apps/init/init_command.hpp"
 #include "apps/machine/doctor.hpp"
 #include "apps/machine/io_command.hpp"
@@ -100,6 +101,7 @@ int run(int argc, char** argv) {
   apps::add_doctor_options(*doctor, cluster);
   apps::checkpoint_command checkpoint(app);
   apps::compress_command compress(app);
+  apps::evaluate_command evaluate(app);
   apps::io_command io(app);
   apps::ask_command ask(app);
   apps::init_command init(app);
@@ -118,6 +120,7 @@ int run(int argc, char** argv) {
   if (schedule.chosen()) return schedule.run();
   if (checkpoint.chosen()) return checkpoint.run();
   if (compress.chosen()) return compress.computes() ? execute_trainer(argc, argv) : compress.run({});
+  if (evaluate.chosen()) return execute_trainer(argc, argv);
   if (io.chosen()) return io.run();
   if (data.chosen()) return data.run();
   if (ask.chosen()) return ask.run();

@@ -11,6 +11,7 @@
 #include "apps/base/programs.hpp"
 #include "apps/compress/compress_calibrated.hpp"
 #include "apps/compress/compress_command.hpp"
+#include "apps/evaluate/evaluate.hpp"
 #include "apps/plan/plan_command.hpp"
 #include "apps/run/train.hpp"
 #include "apps/run/train_options.hpp"
@@ -39,6 +40,7 @@ int run(int argc, char** argv) {
   add_train_options(*train_command, t);
   plan_command plan(app);
   compress_command compress(app);
+  evaluate_command evaluate(app);
   read_numbers_as_files_do(app);
   expand_paths(app);
   finish_help(app);
@@ -48,6 +50,7 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;  // the exit codes of help and of a usage error, equal to those of `troupe`
   }
   if (compress.chosen()) return compress.run(open_calibration);
+  if (evaluate.chosen()) return run_evaluation(evaluate);
   return plan.chosen() ? plan.run(measured_products) : train(t);
 }
 

@@ -44,6 +44,7 @@ constexpr command_example examples[] = {
     {"checkpoint reshape", "troupe checkpoint reshape run reshaped --tp 2 --dp 2"},
     {"checkpoint to-dcp", "troupe checkpoint to-dcp run dcp --ranks 4"},
     {"compress", "troupe compress run small.gguf --to gguf:q4_0 --validate none"},
+    {"evaluate", "troupe evaluate run --text examples/corpus.txt"},
     {"io", "troupe io bench /var/tmp --size 64M"},
     {"io bench", "troupe io bench /var/tmp --size 64M --queue-depth 8,32"},
     {"io tune", "troupe io tune /var/tmp --size 64M"},

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "apps/checkpoint/gguf_keys.hpp"
+#include "apps/checkpoint/source_tokenizer.hpp"
 #include "apps/compress/compress_validation.hpp"
 #include "core/text.hpp"
 #include "data/corpus.hpp"
 #include "data/token_stream.hpp"
 #include "data/tokenizers/opening/open_tokenizer.hpp"
-#include "data/tokenizers/opening/vocabulary_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::apps {
@@ -25,39 +25,6 @@ using stream_pointer = std::shared_ptr<const data::token_stream>;
 
 /// Fraction of a calibration text, at its end, that is held out for validation.
 constexpr double held_out_share = 0.1;
-
-core::result<std::shared_ptr<data::tokenizer>> shared(core::result<std::unique_ptr<data::tokenizer>> t) {
-  if (!t) return fail(t.error());
-  return std::shared_ptr<data::tokenizer>(std::move(*t));
-}
-
-/// Returns the tokenizer of `--tokenizer`; else the checkpoint's own; else that of its run; else the byte tokenizer, if
-/// the model has at most 256 tokens.
-core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const compress_arguments& a,
-                                                            const described_checkpoint& from,
-                                                            const models::model_spec& spec) {
-  if (a.tokenizer == bytes_name) return shared(data::make_byte_tokenizer());
-  if (!a.tokenizer.empty()) return shared(data::open_tokenizer(a.tokenizer));
-  // Tries the vocabulary of a GGUF file first, then the tokenizer next to the weights, then the run's. If there is no
-  // other tokenizer, returns the error of the GGUF file's vocabulary.
-  auto own = core::result<std::unique_ptr<data::tokenizer>>();
-  if (const auto& files = from.source.files; !files.empty() && data::has_vocabulary(files.front().path)) {
-    own = data::open_tokenizer(files.front().path);
-    if (own) return shared(std::move(own));
-  }
-  std::error_code e;
-  for (const char* name : {"tokenizer.model", "vocab.json"})
-    if (fs::exists(from.source.folder / name, e)) return shared(data::open_tokenizer(from.source.folder / name));
-  if (const auto job = own_configuration(from.source)) return shared(data::open_tokenizer(job->data.tokenizer_path));
-  if (!own)
-    return core::refused(
-        fmt::format("{}: give a tokenizer by --tokenizer, a path or '{}'", own.error().text, bytes_name));
-  if (spec.vocabulary <= 256) return shared(data::make_byte_tokenizer());
-  return fail(error_kind::bad_input,
-              fmt::format("'{}' has no tokenizer that is known here (tokenizer.model, or vocab.json with merges.txt): "
-                          "give one by --tokenizer, a path or '{}'",
-                          formats::shown_place(from.source), bytes_name));
-}
 
 core::result<stream_pointer> open_text(const fs::path& path, const std::shared_ptr<data::tokenizer>& tokenizer,
                                        bool is_given, bool keeps_documents, const models::model_spec& spec,
@@ -123,7 +90,7 @@ class reading {
       return fail(error_kind::bad_input,
                   fmt::format("--sequence: the model reads 1 to {} tokens, got {}", spec_.positions, columns_));
     if (a_.samples == 0) return fail(error_kind::bad_input, "--samples: wanted 1 or more, got 0");
-    TROUPE_ASSIGN(auto tokenizer, tokenizer_of(a_, from_, spec_));
+    TROUPE_ASSIGN(auto tokenizer, tokenizer_of(a_.tokenizer, from_, spec_.vocabulary));
     tokenizer_ = std::move(tokenizer);
     const auto job = own_configuration(from_.source);
     is_masked_ = job && job->data.document_mask;
@@ -211,7 +178,8 @@ class reading {
 
   /// Reads the text that the run of the checkpoint held out, in windows of the run's sequence length.
   core::result<void> own_validation(const config::job_config& job) {
-    TROUPE_ASSIGN(auto tokenizer, shared(data::open_tokenizer(job.data.tokenizer_path)));
+    TROUPE_ASSIGN(auto opened, data::open_tokenizer(job.data.tokenizer_path));
+    const std::shared_ptr<data::tokenizer> tokenizer(std::move(opened));
     std::vector<data::weighted_stream> streams;
     for (const auto& s : job.data.sources) {
       data::source_options options;

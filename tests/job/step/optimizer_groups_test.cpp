@@ -51,7 +51,11 @@ BOOST_AUTO_TEST_CASE(groups_keep_the_ratio_of_their_rates_under_every_schedule) 
            {curve("WarmupDecayLR", "warmup_num_steps: 10, total_num_steps: 100, warmup_max_lr: 0.05"), 0.05},
            {curve("WarmupDecayLR", "warmup_num_steps: 10, total_num_steps: 100"), 0.001},
            {curve("OneCycle", "cycle_min_lr: 0.01, cycle_max_lr: 0.1, cycle_first_step_size: 11"), 0.1},
-           {curve("LRRangeTest", "lr_range_test_min_lr: 0.01, lr_range_test_step_size: 11"), 0.02}})
+           {curve("LRRangeTest", "lr_range_test_min_lr: 0.01, lr_range_test_step_size: 11"), 0.02},
+           {curve("CosineAnnealingLR", "T_max: 10, num_warmup_steps: 11"), 0.01},
+           {curve("CosineAnnealingWarmRestarts", "T_0: 11"), 0.01},
+           {curve("cosine_with_restarts", "num_training_steps: 22, num_cycles: 2"), 0.01},
+           {curve("warmup_stable_decay", "num_warmup_steps: 10, num_decay_steps: 20, num_training_steps: 100"), 0.01}})
     check_ratio(two_rates + schedule, 11, first, first / 10);
   // The key warmup_min_lr is a learning rate, too.
   check_ratio(std::string(two_rates) + curve("WarmupLR", "warmup_num_steps: 10, warmup_min_lr: 0.004"), 0, 0.004,

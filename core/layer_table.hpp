@@ -74,6 +74,16 @@ struct weight_part {
   uint64_t width = 0;  ///< number of outputs of the part; the widths of all parts sum to the layer's `out`
 };
 
+/// A low-rank adapter (LoRA, Hu et al. 2021, arXiv:2106.09685) of a linear layer: for the input x, the layer's output
+/// grows by `scale` * B (A dropout(x)).
+struct layer_adapter {
+  /// Parameter indices of A (rank, in) and B (out, rank), which the layer's `parameters` list, too.
+  uint32_t a = 0, b = 0;
+  double scale = 1;
+  float dropout = 0;  ///< probability with which an element of x is dropped before A
+  uint32_t site = 0;  ///< number of the adapter within its unit, on which the masks of its dropout depend
+};
+
 /// A module that computes: every module with parameters of its own, and also attention and activations, which may have
 /// no parameters.
 struct layer_info {
@@ -93,6 +103,7 @@ struct layer_info {
   uint32_t heads = 0, kv_heads = 0;
   std::vector<weight_part> parts;  ///< parts of a packed weight in output order; empty: the weight is not packed
   uint32_t unit = 0, segment = 0;  ///< indices of the unit, and of the segment in it, that compute the layer
+  std::optional<layer_adapter> adapter = std::nullopt;  ///< adapter of a linear layer; nullopt: the layer has none
 };
 
 }  // namespace troupe::core

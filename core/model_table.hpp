@@ -2,6 +2,7 @@
 // table; plan/ and actors/ read it. No Torch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,7 +16,12 @@
 namespace troupe::core {
 
 /// Initial value of a parameter.
-enum class initial_value : uint8_t { zeros, ones, normal };
+enum class initial_value : uint8_t {
+  zeros,
+  ones,
+  normal,  ///< drawn from a normal distribution with mean 0
+  uniform  ///< drawn uniformly from an interval around 0
+};
 
 /// Which elements of a parameter each rank of a tensor group stores, and how the ranks' gradients are combined. The
 /// ranks of a tensor group compute a segment together.
@@ -70,7 +76,9 @@ struct parameter_info {
   std::string name;            ///< Hugging Face's name, e.g. transformer.h.0.attn.c_attn.weight
   std::vector<int64_t> shape;  ///< sizes of the dimensions as stored in Hugging Face's file
   initial_value init = initial_value::normal;
-  float init_std = 0.02F;  ///< standard deviation of the parameter's initial values for initial_value::normal
+  /// Standard deviation of the parameter's initial values for initial_value::normal; their bound for
+  /// initial_value::uniform.
+  float init_std = 0.02F;
   bool decay = true;  ///< true: weight decay applies; false for biases and norms, which optimizers may exclude from it
   bool trainable = true;  ///< false: frozen, without gradient, master weight and moments
   /// Index of the parameter whose weights, states and summed gradient this copy repeats (tied_copies.hpp); nullopt if
@@ -83,6 +91,8 @@ struct parameter_info {
   /// Index of a row whose initial values are 0 although the parameter has initial_value::normal; nullopt: there is
   /// none.
   std::optional<uint64_t> zero_row = std::nullopt;
+  /// True for a matrix of an adapter (layer_adapter), which folders of the base model do not contain.
+  bool of_adapter = false;
   [[nodiscard]] bool is_copy() const { return copy_of.has_value(); }
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
@@ -175,6 +185,18 @@ struct model_table {
   /// Returns the parameter that `parameter` is a copy of; `parameter` itself if it is no copy.
   [[nodiscard]] uint32_t original(uint32_t parameter) const {
     return parameters[parameter].copy_of.value_or(parameter);
+  }
+  /// Makes `layer`, one of `layers`, read `parameter`, too. The parameter follows the layer's others in its segment and
+  /// its unit, so that parameters stay in the order of their layers.
+  void add_to(layer_info& layer, uint32_t parameter) {
+    const auto insert = [&](std::vector<uint32_t>& all) {
+      auto at = all.end();
+      while (at != all.begin() && std::ranges::find(layer.parameters, *(at - 1)) == layer.parameters.end()) --at;
+      all.insert(at, parameter);
+    };
+    insert(units[layer.unit].parameters);
+    insert(units[layer.unit].segments[layer.segment].parameters);
+    layer.parameters.push_back(parameter);
   }
   /// Returns the number of elements of the model's parameters. Copies, which repeat elements already counted, and
   /// parameters of a teacher are not counted.

@@ -29,21 +29,6 @@ auto layer_of(core::model_table& table, uint32_t unit, const std::string& module
   return std::ranges::find_if(table.layers, [&](const auto& l) { return l.unit == unit && l.name == module; });
 }
 
-/// Inserts the parameter index `scores` in `all`, the parameters of a segment or unit, after the last of the layer's
-/// parameters `of_layer`, so that parameters stay in the order of their layers.
-void add_behind(std::vector<uint32_t>& all, const std::vector<uint32_t>& of_layer, uint32_t scores) {
-  auto at = all.end();
-  while (at != all.begin() && std::ranges::find(of_layer, *(at - 1)) == of_layer.end()) --at;
-  all.insert(at, scores);
-}
-
-void read_scores(uint32_t scores, core::layer_info& layer, core::model_table& table) {
-  auto& unit = table.units[layer.unit];
-  add_behind(unit.parameters, layer.parameters, scores);
-  add_behind(unit.segments[layer.segment].parameters, layer.parameters, scores);
-  layer.parameters.push_back(scores);
-}
-
 }  // namespace
 
 std::string score_name(std::string_view module, pruned_part part) {
@@ -76,7 +61,7 @@ core::result<void> add_scores(const config::job_config& config, core::model_tabl
     const auto known = std::ranges::find(table.parameters, info.name, &core::parameter_info::name);
     const auto scores = static_cast<uint32_t>(known - table.parameters.begin());
     if (known == table.parameters.end()) table.parameters.push_back(std::move(info));
-    read_scores(scores, *layer_of(table, m.unit, m.module), table);
+    table.add_to(*layer_of(table, m.unit, m.module), scores);
   }
   return {};
 }
@@ -89,7 +74,7 @@ void add_scores_of(const core::model_table& whole, core::model_table& own) {
       auto& layer = *layer_of(own, l.unit, l.name);
       if (own.parameters[*layer.weight].share != core::tensor_share::alike)
         own.parameters[q].share = core::tensor_share::summed;
-      read_scores(q, layer, own);
+      own.add_to(layer, q);
     }
   }
 }

@@ -15,6 +15,13 @@ namespace troupe::models {
 /// The sites in a unit at which dropout is applied; each site has masks of its own.
 enum class dropout_site : uint32_t { embedding, attention_weights, attention_output, mlp_output };
 
+/// Returns the site of the dropout before the adapter with the number `index` in its unit; these sites follow the named
+/// ones.
+constexpr dropout_site adapter_site(uint32_t index) {
+  constexpr uint32_t first = 16;
+  return static_cast<dropout_site>(first + index);
+}
+
 /// The dropout masks of one site in one unit, for all samples of a micro-batch. Refers to arrays of the batch, which
 /// must outlive forward and backward.
 class dropout_masks {

@@ -28,22 +28,24 @@ class gradient_in_parts {
   at::Tensor out_;
 };
 
-/// Sums the gradients of a layer's weight and bias over rows that the caller passes in several calls, with the bits of
-/// `projection::write_gradients`. `slot` and `p` must outlive this object.
+/// Sums the gradients of a layer's weight, bias and adapter over rows that the caller passes in several calls, with the
+/// bits of `projection::write_gradients`. `slot` and `p` must outlive this object.
 class gradient_sums {
  public:
-  /// Begins the sums for the weight and bias of `p`. `rows`: number of rows that all calls of add() together will pass.
+  /// Begins the sums for the trained parameters of `p`. `rows`: number of rows that all calls of add() together will
+  /// pass.
   gradient_sums(const sink_slot& slot, const projection& p, int64_t rows);
   /// Adds the contribution of the next input rows and of `g`, the gradient of their outputs. Each call but the last
   /// must pass whole panels of rows (panel_rows).
   void add(const at::Tensor& rows, const at::Tensor& g);
-  /// Writes the gradients of weight and bias to the sink; must be called after all rows were added.
+  /// Writes the gradients to the sink; must be called after all rows were added.
   void finish();
 
  private:
   const projection& p_;
-  std::optional<gradient_in_parts> dw_, db_;
-  std::optional<row_sums> weight_;
+  int64_t added_ = 0;  ///< number of rows that were added
+  std::optional<gradient_in_parts> dw_, db_, of_a_, of_b_;
+  std::optional<row_sums> weight_, a_, b_;
   std::optional<column_sums> bias_;
 };
 

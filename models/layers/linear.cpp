@@ -72,7 +72,7 @@ at::Tensor forward_of(const segment_scope& scope, const at::Tensor& rows, const 
   scope.by_rows(rows.size(0), [out, rows, p](int64_t first, int64_t count) {
     const below_autograd plain;
     at::Tensor part = out.narrow(0, first, count);
-    p.forward_out(part, rows.narrow(0, first, count));
+    p.forward_out(part, rows.narrow(0, first, count), first);
   });
   return out;
 }

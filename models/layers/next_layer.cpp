@@ -1,6 +1,9 @@
 #include "models/layers/next_layer.hpp"
 
+#include <optional>
 #include <utility>
+
+#include "models/layers/dropout.hpp"
 
 namespace troupe::models {
 namespace {
@@ -14,6 +17,15 @@ std::optional<weight> bias_of(const segment_scope& scope, const core::layer_info
   return layer.bias ? std::optional<weight>(scope.parameter(*layer.bias)) : std::nullopt;
 }
 
+std::optional<low_rank> adapter_of(const segment_scope& scope, const core::layer_info& layer) {
+  if (!layer.adapter) return std::nullopt;
+  const core::layer_adapter& of = *layer.adapter;
+  low_rank out{.a = scope.parameter(of.a), .b = scope.parameter(of.b), .scale = of.scale};
+  const dropout_masks masks(scope, adapter_site(of.site), of.dropout);
+  if (masks.active()) out.drop = [masks](const at::Tensor& rows, int64_t first) { masks.apply_rows(rows, first); };
+  return out;
+}
+
 }  // namespace
 
 weight next_weight(segment_scope& scope, core::layer_kind kind) { return weight_of(scope, scope.next(kind)); }
@@ -25,7 +37,8 @@ projection next_linear(segment_scope& scope) {
           .bias = bias_of(scope, layer),
           .layout = *layer.layout,
           .input = scope.input_grid(layer),
-          .watch = scope.batch().watch};
+          .watch = scope.batch().watch,
+          .adapter = adapter_of(scope, layer)};
 }
 
 std::vector<projection> next_linears(segment_scope& scope, size_t count, panel_sums panels) {

@@ -45,7 +45,7 @@ class tiles_of_mlp {
       std::vector<at::Tensor> before;
       for (size_t i = 0; i < layers_.inputs.size(); ++i) {
         before.push_back(rooms_[i].narrow(0, 0, count));
-        layers_.inputs[i].forward_out(before.back(), taken);
+        layers_.inputs[i].forward_out(before.back(), taken, first);
       }
       if (layers_.is_packed) before = halves_of(before.front());
       f(first, count, taken, before);
@@ -76,7 +76,7 @@ at::Tensor forward_of(const at::Tensor& x, const mlp_layers& layers, uint64_t ti
   at::Tensor y = layers.output.room_for(x);
   tiles_of_mlp(x, layers, tile_rows).for_each(nullptr, [&](int64_t first, int64_t count, auto&, auto& before) {
     at::Tensor part = y.narrow(0, first, count);
-    layers.output.forward_out(part, activated_rows(layers.act, before));
+    layers.output.forward_out(part, activated_rows(layers.act, before), first);
   });
   return y;
 }
@@ -115,16 +115,16 @@ struct tiled_mlp_node final : function_node {
     tiles_of_mlp(x, layers, tile_rows)
         .for_each(&statistics, [&](int64_t first, int64_t count, const at::Tensor& rows, auto& before) {
           const at::Tensor of_y = g.narrow(0, first, count);
-          auto back = activated_backward(layers.act, before, layers.output.input_gradient(of_y));
+          auto back = activated_backward(layers.act, before, layers.output.input_gradient(of_y, first));
           of_output.add(back.y, of_y);
           if (layers.is_packed) back.before = {at::cat(back.before, 1)};
           at::Tensor to = dx.narrow(0, first, count);
           for (size_t i = 0; i < layers.inputs.size(); ++i) {
             of_inputs[i].add(rows, back.before[i]);
             if (i == 0)
-              layers.inputs[i].input_gradient_out(to, back.before[i]);
+              layers.inputs[i].input_gradient_out(to, back.before[i], first);
             else
-              to.add_(layers.inputs[i].input_gradient(back.before[i]));
+              to.add_(layers.inputs[i].input_gradient(back.before[i], first));
           }
         });
     of_output.finish();

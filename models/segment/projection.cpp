@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
+#include <utility>
+
 #include "kernels/compress/fake_quantise.hpp"
 #include "models/segment/input_watch.hpp"
 #include "models/segment/kept_tensor.hpp"
@@ -20,7 +22,31 @@ at::Tensor rows_of(const at::Tensor& like, int64_t width) {
   return at::empty({like.size(0), width}, like.options().requires_grad(false));
 }
 
+/// Writes the gradient of a matrix: `scale` times the product of `left` (N, m) transposed and `right` (N, n). `panels`
+/// says how the sum over all N rows is formed.
+void write_product(const sink_slot& slot, const weight& w, const at::Tensor& left, const at::Tensor& right,
+                   panel_sums panels, double scale = 1) {
+  if (!w.trainable) return;
+  gradient_writer dw(slot, w);
+  if (panels != panel_sums::none) {
+    row_sums sums(dw.out(), left.size(0), panels);
+    sums.add(left, right);
+    sums.finish();
+  } else {
+    product_out(dw.out(), left.t(), right);
+  }
+  if (scale != 1) dw.out().mul_(scale);
+  dw.commit();
+}
+
 }  // namespace
+
+at::Tensor low_rank::dropped(const at::Tensor& rows, int64_t first) const {
+  if (!drop) return rows;
+  at::Tensor out = rows.clone(at::MemoryFormat::Contiguous);
+  drop(out, first);
+  return out;
+}
 
 at::Tensor as_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
@@ -44,9 +70,9 @@ at::Tensor projection::forward(const at::Tensor& rows) const {
   return out;
 }
 
-at::Tensor projection::input_gradient(const at::Tensor& g) const {
+at::Tensor projection::input_gradient(const at::Tensor& g, int64_t first) const {
   at::Tensor out = rows_of(g, w.bound().size(layout == weight_layout::in_out ? 0 : 1));
-  input_gradient_out(out, g);
+  input_gradient_out(out, g, first);
   return out;
 }
 
@@ -69,44 +95,66 @@ at::Tensor projection::taken(const at::Tensor& rows) const {
   return out;
 }
 
-void projection::forward_out(at::Tensor& out, const at::Tensor& rows) const {
+void projection::multiply(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) const {
+  (panels != panel_sums::none ? panel_product_out : product_out)(out, a, b, bias);
+}
+
+at::Tensor projection::inside_adapter(const at::Tensor& dropped) const {
+  at::Tensor out = rows_of(dropped, adapter->a.tensor.size(0));
+  multiply(out, dropped, adapter->a.bound().t(), {});
+  return out;
+}
+
+at::Tensor projection::adapter_gradient(const at::Tensor& g) const {
+  at::Tensor out = rows_of(g, adapter->b.tensor.size(1));
+  multiply(out, g, adapter->b.bound(), {});
+  // A product and a sum are rounded one after the other, here and below: a fused operation would give other bits to the
+  // elements that a vector loop leaves to its scalar end.
+  return adapter->scale == 1 ? out : out.mul_(adapter->scale);
+}
+
+void projection::forward_out(at::Tensor& out, const at::Tensor& rows, int64_t first) const {
   const at::Tensor& matrix = w.bound();
   const at::Tensor factor = taken(rows);
   if (watch != nullptr) watch->takes(w.id, factor);
-  (panels != panel_sums::none ? panel_product_out : product_out)(out, factor,
-                                                                 layout == weight_layout::in_out ? matrix : matrix.t(),
-                                                                 bias && adds_bias ? bias->bound() : at::Tensor());
+  multiply(out, factor, layout == weight_layout::in_out ? matrix : matrix.t(),
+           bias && adds_bias ? bias->bound() : at::Tensor());
+  if (!adapter) return;
+  at::Tensor more = rows_of(rows, outputs());
+  multiply(more, inside_adapter(adapter->dropped(rows, first)), adapter->b.bound().t(), {});
+  if (adapter->scale != 1) more.mul_(adapter->scale);
+  out.add_(more);
 }
 
-void projection::input_gradient_out(at::Tensor& out, const at::Tensor& g) const {
+void projection::input_gradient_out(at::Tensor& out, const at::Tensor& g, int64_t first) const {
   const at::Tensor& matrix = w.bound();
-  (panels != panel_sums::none ? panel_product_out : product_out)(
-      out, g, layout == weight_layout::in_out ? matrix.t() : matrix, {});
+  multiply(out, g, layout == weight_layout::in_out ? matrix.t() : matrix, {});
+  if (!adapter) return;
+  at::Tensor more = rows_of(g, adapter->a.tensor.size(1));
+  multiply(more, adapter_gradient(g), adapter->a.bound(), {});
+  if (adapter->drop) adapter->drop(more, first);
+  out.add_(more);
 }
 
 void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const {
+  write_own_gradients(slot, rows, g);
+  if (adapter && adapter->trains()) write_adapter_gradients(slot, rows, g);
+}
+
+void projection::write_own_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const {
   const bool writes_bias = bias && bias->trainable;
   if (slot.later != nullptr) {
     if (w.trainable || writes_bias)
       slot.later->add({w.trainable ? rows : at::Tensor(), g},
                       [p = *this](const sink_slot& s, const weight_work::tensors& kept) {
-                        p.write_gradients(s, kept[0], kept[1]);
+                        p.write_own_gradients(s, kept[0], kept[1]);
                       });
     return;
   }
   if (w.trainable) {
-    gradient_writer dw(slot, w);
     const at::Tensor factor = taken(rows);
-    const at::Tensor &left = layout == weight_layout::in_out ? factor : g,
-                     &right = layout == weight_layout::in_out ? g : factor;
-    if (panels != panel_sums::none) {
-      row_sums sums(dw.out(), rows.size(0), panels);
-      sums.add(left, right);
-      sums.finish();
-    } else {
-      product_out(dw.out(), left.t(), right);
-    }
-    dw.commit();
+    const bool is_turned = layout == weight_layout::in_out;
+    write_product(slot, w, is_turned ? factor : g, is_turned ? g : factor, panels);
   }
   if (writes_bias) {
     gradient_writer db(slot, *bias);
@@ -121,6 +169,22 @@ void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, 
     }
     db.commit();
   }
+}
+
+// Backward has the gradients dA = dH^T x and dB = scale * g^T H, where x is the adapter's input after dropout, H = A x,
+// and dH = scale * g B. The weight part of a split backward reads no parameters, so the input part leaves it H and dH.
+void projection::write_adapter_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const {
+  const auto write = [](const projection& p, const sink_slot& s, const at::Tensor& x, const weight_work::tensors& of) {
+    write_product(s, p.adapter->a, of[1], x, p.panels);
+    write_product(s, p.adapter->b, of[2], of[0], p.panels, p.adapter->scale);
+  };
+  const at::Tensor x = adapter->dropped(rows, 0);
+  weight_work::tensors of{inside_adapter(x), adapter_gradient(g), g};
+  if (slot.later == nullptr) return write(*this, slot, x, of);
+  of.push_back(rows);
+  slot.later->add(std::move(of), [p = *this, write](const sink_slot& s, const weight_work::tensors& kept) {
+    write(p, s, p.adapter->dropped(kept[3], 0), kept);
+  });
 }
 
 }  // namespace troupe::models

@@ -13,6 +13,7 @@
 #include "core/model_table.hpp"
 #include "families/all_families.hpp"
 #include "kernels/layers/cross_entropy.hpp"
+#include "models/table/adapters.hpp"
 #include "models/table/attention_options.hpp"
 #include "models/table/rotary_positions.hpp"
 #include "models/table/tp_split.hpp"
@@ -73,6 +74,8 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   /// How a token's loss is formed in training, set by the job; its `vocabulary` is not set.
   kernels::loss_form loss = {};
   uint64_t mlp_tile_rows = 0;     ///< number of rows (tokens) that an MLP processes at a time, set by the job; 0: all
+  /// Adapters of linear layers, set by the job; all other parameters are then frozen. nullopt: there are none.
+  std::optional<adapter_spec> adapters = std::nullopt;
   std::string hugging_face_json;  ///< text of config.json as it was read; its keys are written back at export
   std::string remark;  ///< sentence for the user if Troupe's model differs from its config.json; empty: it does not
 
@@ -130,6 +133,7 @@ std::optional<activation> activation_named(std::string_view name);
 /// tokens, with parameters and activations of `element_bytes` bytes per element. If `split` divides the model over
 /// tensor-parallel ranks: the table of one of these ranks, which is the same for all (tp_split.hpp). If `sequence`
 /// divides samples over ranks: the table of the rank with most columns, in which attention is two or three segments.
+/// The parameters of adapters, if the model has some, follow all others; adapters are not divided by `split`.
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes,
                                    const tensor_split& split = {}, const sequence_split& sequence = {});
 

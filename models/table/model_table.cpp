@@ -637,6 +637,7 @@ core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64
   if (split.degree > 1)
     add_exchanges(tp_plan_of(table_of(spec, whole, {}), split),
                   {e.activations(spec.width), split.norms ? e.own_activations(spec.width) : 0, own, row_number}, table);
+  if (spec.adapters) add_adapters(*spec.adapters, e.tokens, element_bytes, table);
   return table;
 }
 

@@ -69,6 +69,7 @@ void add_job_keys(key_rows& t);
 void add_skip_keys(key_rows& t);
 void add_cluster_keys(key_rows& t);
 void add_model_keys(key_rows& t);
+void add_lora_keys(key_rows& t);
 void add_batch_keys(key_rows& t);
 void add_optimizer_keys(key_rows& t);
 void add_scheduler_keys(key_rows& t);

@@ -60,6 +60,7 @@ const std::vector<key_info>& key_table() {
     add_job_keys(t);
     add_cluster_keys(t);
     add_model_keys(t);
+    add_lora_keys(t);
     add_batch_keys(t);
     add_optimizer_keys(t);
     add_scheduler_keys(t);

@@ -260,6 +260,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
   offload_rules(given, config, report, derived, why);
   compression_rules(given, config, report, why);
   pruning_rules(given, config, report);
+  lora_rules(given, config, report, why);
   skip_rules(given, config, report, why);
   device_rules(given, config, report, why);
   deepspeed_rules(given, report);

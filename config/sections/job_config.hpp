@@ -16,6 +16,7 @@
 #include "config/sections/compression_config.hpp"
 #include "config/sections/distillation_config.hpp"
 #include "config/sections/elasticity.hpp"
+#include "config/sections/lora_config.hpp"
 #include "config/sections/offload_config.hpp"
 #include "config/sections/partition_config.hpp"
 #include "config/sections/pipeline_config.hpp"
@@ -165,6 +166,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   compression_section compression;
   distillation_section distillation;
   loss_section loss;
+  lora_section lora;
   aio_section aio;
   fp16_section fp16;
   bf16_section bf16;

@@ -301,6 +301,9 @@ core::result<void> make_model_tables(blueprint& b, const host_tables& own, bool 
       return core::fail(
           core::error_kind::bad_input,
           "distillation.enabled: cannot be combined with a host program's own modules yet; set it to false");
+    if (c.lora.given)
+      return core::fail(core::error_kind::bad_input,
+                        "lora: cannot be combined with a host program's own modules yet; remove the section");
     b.sequence = 1;
     b.tensor.split.degree = c.parallel.tensor;
     table = *own.whole;

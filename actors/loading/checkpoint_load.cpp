@@ -50,6 +50,7 @@ class wishes {
         options_(options),
         frozen_(frozen),
         names_(from),
+        has_adapter_(formats::peft_finding(from).has_value()),
         states_(options.load_optimizer_states && !options.load_module_only && holds_any_moment(from)),
         saved_masters_(options.load_optimizer_states && !options.load_module_only &&
                        options.load_from_fp32_weights.value_or(true)),
@@ -75,6 +76,10 @@ class wishes {
       auto& c = chosen_.emplace_back();
       const auto name = options_.custom_load_fn ? options_.custom_load_fn(p) : names_.find(p.name);
       if (!name && (options_.custom_load_fn || !options_.load_module_strict || job::is_score_name(p.name))) {
+        if (report.missing++ == 0) report.first_missing = p.name;
+        continue;
+      }
+      if (!name && p.of_adapter && !has_adapter_) {  // a checkpoint of the base alone: the run's adapters begin anew
         if (report.missing++ == 0) report.first_missing = p.name;
         continue;
       }
@@ -356,6 +361,7 @@ class wishes {
   const load_options& options_;
   const lacking_frozen frozen_;
   formats::name_map names_;
+  bool has_adapter_;  // true: the checkpoint has parameters of adapters
   bool states_, saved_masters_;
   std::function<bool()> wants_end_;
   // [parameter, tensor coordinate]: share of the parameter that ranks with this coordinate hold

@@ -4,12 +4,14 @@
 
 #include "actors/memory/state_store.hpp"
 #include "core/tp_slices.hpp"
+#include "formats/peft/adapter_folder.hpp"
 #include "formats/source/source_reader.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "kernels/base/cast.hpp"
 #include "kernels/base/random.hpp"
 #include "models/families/hugging_face.hpp"
 #include "models/host/prepared_modules.hpp"
+#include "models/table/adapters.hpp"
 #include "models/table/teacher.hpp"
 
 namespace troupe::actors {
@@ -30,6 +32,12 @@ void clear_zero_row(const core::parameter_info& p, uint64_t first, std::span<flo
   if (from < to) std::ranges::fill(out.subspan(from - first, to - from), 0.0F);
 }
 
+/// Fills `out` with elements, from number `first` on, of a uniform distribution between -bound and bound.
+void fill_within(float bound, const kernels::rounding_key& key, uint64_t first, std::span<float> out) {
+  kernels::rounding_noise(out, key, first);
+  for (float& x : out) x *= 2 * bound;
+}
+
 filler drawn(const job::blueprint& b) {
   return [&b](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
     const auto& p = b.tensor.whole->parameters[q];
@@ -43,6 +51,9 @@ filler drawn(const job::blueprint& b) {
       case core::initial_value::normal:
         kernels::fill_normal(out, b.config->seed, q, first, 0.0F, p.init_std);
         clear_zero_row(p, first, out);
+        break;
+      case core::initial_value::uniform:
+        fill_within(p.init_std, {b.config->seed, 0, q}, first, out);
         break;
     }
     return {};
@@ -65,6 +76,25 @@ core::result<filler> with_teacher(const job::blueprint& b, filler model,
   const auto first = static_cast<uint32_t>(std::ranges::find_if(all, &core::parameter_info::of_teacher) - all.begin());
   return [first, &from = *file, model = std::move(model)](uint32_t q, uint64_t begin, std::span<float> out) {
     return q < first ? model(q, begin, out) : from.read(q - first, begin, out);
+  };
+}
+
+/// Returns a function that fills adapters, and other parameters that the folder `lora.from` has, from this folder, or
+/// draws adapters from the seed, and fills all other parameters by `model`.
+core::result<filler> with_adapters(const job::blueprint& b, filler model,
+                                   std::unique_ptr<formats::peft_adapter>& adapter) {
+  if (!b.spec.adapters) return model;
+  if (!b.config->lora.from.empty()) {
+    auto opened = formats::peft_adapter::open(b.config->lora.from);
+    if (!opened) return core::fail(opened.error().in("lora.from"));
+    adapter = std::move(*opened);
+  }
+  return [&b, from = adapter.get(), draw = drawn(b), model = std::move(model)](
+             uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
+    const core::parameter_info& p = b.tensor.whole->parameters[q];
+    const auto* const entry = from != nullptr ? from->find(p.name) : nullptr;
+    if (entry != nullptr) return from->read(*entry, first, out);
+    return p.of_adapter ? draw(q, first, out) : model(q, first, out);
   };
 }
 
@@ -137,7 +167,8 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
   } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
     TROUPE_ASSIGN(auto opened,
                   models::weights_source::open(b.config->model.path, b.spec,
-                                               models::without_teacher(job::without_scores(*b.tensor.whole)),
+                                               models::without_teacher(models::without_adapters(
+                                                   job::without_scores(*b.tensor.whole))),
                                                b.config->model.dequantise));
     file = std::move(opened);
     fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };
@@ -145,11 +176,11 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
   fill = [&b, others = fill](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
     const auto& info = b.tensor.whole->parameters[q];
     if (!job::is_score_name(info.name)) return others(q, first, out);
-    kernels::rounding_noise(out, {b.config->seed, 0, q}, first);
-    const float widest = job::first_scores_within(info);
-    for (float& x : out) x *= 2 * widest;
+    fill_within(job::first_scores_within(info), {b.config->seed, 0, q}, first, out);
     return {};
   };
+  std::unique_ptr<formats::peft_adapter> adapter;
+  TROUPE_ASSIGN(fill, with_adapters(b, std::move(fill), adapter));
   std::unique_ptr<models::weights_source> taught;
   TROUPE_ASSIGN(auto with_its_teacher, with_teacher(b, std::move(fill), taught));
   const filler share = share_of(b, p.options().mesh.tensor_at(p.rank), with_its_teacher);

@@ -17,6 +17,7 @@
 #include "checkpoint/convert/open_source.hpp"
 #include "config/document/document.hpp"
 #include "config/document/name_map_file.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "formats/compressed/source.hpp"
 #include "formats/names/layer_names.hpp"
@@ -251,6 +252,30 @@ std::string value_in(const formats::source_run& was, std::initializer_list<const
   return at == nullptr || !at->is_scalar() ? std::string() : at->text;
 }
 
+/// Refuses a checkpoint whose run multiplied its adapters by another factor than this run: the same matrices would then
+/// be another model. The factor is unknown if the run's adapters began with a folder.
+core::result<void> same_factor(const formats::tensor_source& from, const models::model_spec& model) {
+  if (!model.adapters) return {};
+  const auto keys = config::read_yaml(from.run.config, 0);
+  const auto* const section = keys.root == nullptr ? nullptr : keys.root->find("lora");
+  if (section == nullptr || section->find("from") != nullptr) return {};
+  const auto number = [&](const char* key, double by_default) {
+    const auto* const value = section->find(key);
+    return value == nullptr || !value->is_scalar() ? by_default
+                                                   : core::number_of<double>(value->text).value_or(by_default);
+  };
+  const config::lora_section usual;
+  const double rank = number("r", static_cast<double>(usual.r));
+  const auto* const root = section->find("rslora");
+  const bool by_root = root != nullptr && root->text == "true";
+  const double was = number("alpha", usual.alpha) / (by_root ? std::sqrt(rank) : rank);
+  if (was == model.adapters->scale()) return {};
+  return fail(error_kind::mismatch,
+              fmt::format("'{}': its run multiplied the outputs of adapters by {}, and this run multiplies them by {}; "
+                          "give lora.r, lora.alpha and lora.rslora the values of that run",
+                          formats::shown_place(from), was, model.adapters->scale()));
+}
+
 /// Returns why this run's initial weights differ from those with which the checkpoint's run began; empty if they are
 /// equal.
 std::string other_first_weights(const formats::source_run& was, const config::job_config& now) {
@@ -432,6 +457,7 @@ core::result<void> resumer::take_over(const formats::tensor_source& from, load_o
     if (!decided) return fail(decided.error().in(fmt::format("'{}'", folder)));
     left_out = std::move(*decided);
   }
+  TROUPE_TRY(same_factor(from, run_.term->plan.spec));
   TROUPE_ASSIGN(const auto frozen, keep_frozen(from, options, when));
   const auto& zero = run_.term->plan.config->zero_optimization;
   if (!options.load_from_fp32_weights) options.load_from_fp32_weights = zero.load_from_fp32_weights;

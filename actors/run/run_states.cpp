@@ -6,6 +6,7 @@
 
 #include "actors/run/training_run.hpp"
 #include "job/compression/mask_scores.hpp"
+#include "job/model/adapters.hpp"
 #include "models/families/hugging_face.hpp"
 #include "models/table/teacher.hpp"
 
@@ -67,6 +68,15 @@ core::result<void> export_hugging_face(training_run& run, const std::string& fol
   if (run.modules.model != nullptr)
     return core::fail(core::error_kind::bad_input,
                       "export: a host's own model cannot be written in Hugging Face's format");
+  const auto read_named = [&](const std::string& name, uint64_t first, std::span<float> out) -> core::result<void> {
+    const auto& all = table_of(run).parameters;
+    const auto at = std::ranges::find(all, name, &core::parameter_info::name);
+    return read_parameter(run, static_cast<uint32_t>(at - all.begin()), first, out);
+  };
+  if (run.term->plan.spec.adapters)
+    return run.outlast([&] {
+      return job::write_adapters(folder, run.term->plan.spec, run.term->plan.config->model.path, read_named);
+    });
   return run.outlast([&] {
     return models::write_folder(folder, run.term->plan.spec,
                                 models::without_teacher(job::without_scores(table_of(run))), core::dtype::f32, read,

@@ -121,7 +121,7 @@ first_weights weights_before(const training_run& run, const load_options& option
   const auto& plan = run.term->plan;
   const bool has_scores = std::ranges::any_of(plan.compression->pruned,
                                               [](const auto& m) { return m.method == config::pruning_method::topk; });
-  const bool lacks_some = has_scores || plan.config->checkpoint.exclude_frozen_parameters;
+  const bool lacks_some = has_scores || plan.spec.adapters || plan.config->checkpoint.exclude_frozen_parameters;
   return replaces_everything(options) && !lacks_some ? first_weights::from_checkpoint : first_weights::drawn;
 }
 

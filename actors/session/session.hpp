@@ -219,7 +219,8 @@ class session {  ///< one training run, from its opening to its end
   core::result<void> reload_states();
 
   /// Writes config.json and model.safetensors for Hugging Face into `folder`; weights of more than `max_shard_bytes`
-  /// bytes are split into several files. Call between steps only.
+  /// bytes are split into several files. A model with adapters (section `lora`) is written as a folder of PEFT, with
+  /// adapter_config.json and adapter_model.safetensors. Call between steps only.
   core::result<void> export_hugging_face(const std::string& folder, uint64_t max_shard_bytes = uint64_t{5} << 30) const;
 
   /// Writes the weights in the type in which the forward pass uses them, under Hugging Face's names: a path

@@ -13,6 +13,7 @@
 #include "config/sections/parameter_groups.hpp"
 #include "formats/names/wrapper_names.hpp"
 #include "job/blueprint.hpp"
+#include "job/model/adapters.hpp"
 #include "job/model/folder_model.hpp"
 #include "job/model/masked_tokens.hpp"
 #include "job/step/step_options.hpp"
@@ -150,6 +151,10 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
   if (job.checkpoint.load.path.empty())
     if (auto unused = job::unused_ignored_key(job.model, *spec, nullptr))
       out.push_back({"model.ignore_keys", std::move(*unused)});
+  if (auto adapters = job::choose_adapters(job.lora, *spec))
+    spec->adapters = std::move(*adapters);
+  else
+    out.push_back({adapters.error().key, adapters.error().text});
   add_shadowed_groups(job, *spec, out);
   add_objective_problems(job, *spec, why, out);
   const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->longest();

@@ -4,6 +4,7 @@
 
 #include <system_error>
 
+#include "formats/peft/adapter_folder.hpp"
 #include "formats/safetensors/weights_folder.hpp"
 #include "storage/files/atomic_file.hpp"
 #include "storage/files/file_system.hpp"
@@ -21,7 +22,10 @@ fs::path nearest_that_exists(fs::path at) {
 }
 
 /// True if an export of weights into the folder of `file` replaces or removes a file of this name.
-bool is_of_export(const fs::path& file) { return formats::is_weights_file_name(file.filename().string()); }
+bool is_of_export(const fs::path& file) {
+  const auto name = file.filename().string();
+  return formats::is_weights_file_name(name) || name == formats::adapter_file_name;
+}
 
 /// True if an export into `folder` replaces weights of `path`, a folder or a file.
 bool replaces(const fs::path& folder, const fs::path& path) {

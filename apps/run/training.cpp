@@ -37,6 +37,7 @@
 #include "core/dtype.hpp"
 #include "core/text.hpp"
 #include "job/compile.hpp"
+#include "job/model/adapters.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -234,6 +235,8 @@ class training {
     end.model_place = exported_.empty() ? newest : exported_.string();
     if (end.stopped && !newest.empty())
       end.next_command = fmt::format("the same command resumes after step {}", step);
+    else if (config_->lora.given)
+      end.next_command = command_for_adapter(newest);
     else if (!exported_.empty())
       end.next_command = fmt::format("troupe checkpoint to-gguf {} model.gguf", shell_word(exported_.string()));
     else if (!newest.empty() && config_->checkpoint.exclude_frozen_parameters && has_frozen())
@@ -241,6 +244,16 @@ class training {
     else if (!newest.empty())
       end.next_command = fmt::format("troupe checkpoint to-hf {} {}", shell_word(newest),
                                      shell_word((config_->output / "hf").string()));
+  }
+  /// Returns the command that merges the exported adapter into its base, or that writes the adapter of the checkpoint
+  /// `newest`; empty if there is neither.
+  [[nodiscard]] std::string command_for_adapter(const std::string& newest) const {
+    if (!exported_.empty() && !config_->model.path.empty())
+      return fmt::format("troupe checkpoint merge-adapter {} {} {}", shell_word(config_->model.path.string()),
+                         shell_word(exported_.string()), shell_word((config_->output / "hf").string()));
+    if (!exported_.empty() || newest.empty()) return {};
+    return fmt::format("troupe checkpoint to-peft {} {}", shell_word(newest),
+                       shell_word((config_->output / "adapter").string()));
   }
   /// True if the model has parameters that are not trained.
   [[nodiscard]] bool has_frozen() const {
@@ -343,14 +356,14 @@ class training {
           !ok)
         return failed(ok.error());
     if (is_first && !arguments_.export_folder.empty()) {
-      const std::array<read_weights, 3> read{
+      const std::array<read_weights, 4> read{
           {{"model.path", config_->model.path},
            {"model.teacher", config_->model.teacher},
+           {"lora.from", config_->lora.from},
            {arguments_.resume.empty() ? "checkpoint.load.path" : "--resume", start_.load.path}}};
-      if (auto ok =
-              check_export(arguments_.export_folder, session_->table().numel() * core::size_of(core::dtype::f32), read);
-          !ok)
-        return failed(ok.error());
+      const uint64_t bytes = config_->lora.given ? job::adapter_bytes(session_->table())
+                                                 : session_->table().numel() * core::size_of(core::dtype::f32);
+      if (auto ok = check_export(arguments_.export_folder, bytes, read); !ok) return failed(ok.error());
     }
     const auto claim = [this, is_first] {
       auto claimed = saved_.claim_output();

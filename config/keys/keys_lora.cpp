@@ -1,4 +1,4 @@
-// Rows of the key table for the `lora` section. The names of PEFT's LoraConfig and of DeepSpeed's LoRAConfig are aliases.
+// Rows of the key table for the `lora` section. Names of PEFT's LoraConfig and of DeepSpeed's LoRAConfig are aliases.
 #include "config/keys/key_rows.hpp"
 
 namespace troupe::config {
@@ -52,8 +52,8 @@ void add_lora_keys(key_rows& t) {
       .into<&job::lora, &lora::dropout>()
       .tells<&job::lora, &lora::given>();
   key("targets", texts, "none",
-      "The layers: names, or their last parts, such as q_proj; all-linear: every linear layer but the head. None: those "
-      "of from.")
+      "The layers: names, or their last parts, such as q_proj; all-linear: every linear layer but the head. None: "
+      "those of from.")
       .also("target_modules")
       .also("target_mods")
       .into<&job::lora, &lora::targets>()

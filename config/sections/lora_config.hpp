@@ -1,4 +1,4 @@
-// The `lora` section: low-rank adapters of linear layers, which are trained while the other parameters stay as they are.
+// The `lora` section: low-rank adapters of linear layers, which are trained while other parameters stay as they are.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "job/model/adapters.hpp"
 #include "job/model/folder_model.hpp"
 
 namespace troupe::job {
@@ -17,6 +18,12 @@ core::result<configured_model> read_model(const config::job_config& config) {
     return core::fail(
         core::error_kind::bad_input,
         fmt::format("data.sequence_length: wanted at most the model's {} positions, got {}", spec.longest(), sequence));
+  auto adapters = choose_adapters(config.lora, spec);
+  if (!adapters) {
+    const auto& why = adapters.error();
+    return core::fail(why.kind, fmt::format("{}: {}", why.key, why.text));
+  }
+  spec.adapters = std::move(*adapters);
   return configured_model{std::move(spec), sequence};
 }
 

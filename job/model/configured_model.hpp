@@ -14,8 +14,9 @@ struct configured_model {  ///< sizes of a model and of its samples
   uint64_t sequence = 0;  ///< number of tokens of a sample
 };
 
-/// Reads the model from the configuration's keys, or from the folder that it names. Refuses every model that models/
-/// refuses, and samples longer than the model's positions.
+/// Reads the model from the configuration's keys, or from the folder that it names, with the adapters of the section
+/// `lora`. Refuses every model that models/ refuses, samples longer than the model's positions, and what
+/// choose_adapters() refuses.
 core::result<configured_model> read_model(const config::job_config& config);
 
 }  // namespace troupe::job

@@ -38,6 +38,8 @@ constexpr command_example examples[] = {
     {"checkpoint diff", "troupe checkpoint diff run run"},
     {"checkpoint to-fp32", "troupe checkpoint to-fp32 run weights.safetensors"},
     {"checkpoint to-hf", "troupe checkpoint to-hf run hf --dtype bf16"},
+    {"checkpoint merge-adapter", "troupe checkpoint merge-adapter base adapter merged"},
+    {"checkpoint to-peft", "troupe checkpoint to-peft run adapter"},
     {"checkpoint to-gguf", "troupe checkpoint to-gguf run model.gguf --type q8_0"},
     {"checkpoint to-deepspeed", "troupe checkpoint to-deepspeed run ds --stage 2 --ranks 4"},
     {"checkpoint to-universal", "troupe checkpoint to-universal run universal"},

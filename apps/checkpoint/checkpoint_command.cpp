@@ -119,8 +119,12 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
     auto& request = a.requests.emplace_back(format->begin());
     auto& given = request->arguments();
     add_source(*c, given.source);
+    auto options = request->options();
+    const auto named = std::ranges::stable_partition(options, [](const auto& o) { return !o.name.starts_with("-"); });
+    for (auto o = options.begin(); o != named.begin(); ++o)
+      c->add_option(o->name, *std::get<std::string*>(o->into), o->help)->required();
     add_output(*c, given.output, std::string(format->out));
-    add_conversion_options(*c, request->options());
+    add_conversion_options(*c, {named.begin(), named.end()});
     add_quiet(*c, given.source.verbosity);
     actions_.emplace_back(c, [c, &conversion = *request] {
       conversion.arguments().given = given_in(*c);

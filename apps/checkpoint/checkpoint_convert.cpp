@@ -125,7 +125,8 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   TROUPE_ASSIGN(const auto type, dtype_from("--dtype", a.dtype));
   source_arguments from = a.source;
   from.wants_weights = true;
-  TROUPE_ASSIGN(const auto opened, open_to_export(from, a.model_config));
+  TROUPE_ASSIGN(auto opened, open_to_export(from, a.model_config));
+  if (!a.adapter.empty()) TROUPE_TRY(merge_adapter(a.adapter, opened));
   const auto& s = opened.source;
   note_foreign_buffers(a.source, opened);
   conversion writing(a.source, a.output);
@@ -144,6 +145,11 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   if (!missing.empty()) note(a.source, "warning: " + missing);
   say_written(writing, report);
   return {};
+}
+
+core::result<void> write_merged(const weights_arguments& a) {
+  if (a.adapter.empty()) return core::refused("adapter: wanted a folder of PEFT, got none");
+  return write_hugging_face(a);
 }
 
 conversion_option shard_size_option(weights_arguments& a) {
@@ -172,6 +178,14 @@ std::vector<conversion_option> to_hugging_face_options(weights_arguments& a) {
   return out;
 }
 
+std::vector<conversion_option> merge_adapter_options(weights_arguments& a) {
+  std::vector<conversion_option> out{{.name = "adapter",
+                                      .into = &a.adapter,
+                                      .help = "a folder of PEFT: adapter_config.json, adapter_model.safetensors"}};
+  for (auto& o : to_hugging_face_options(a)) out.push_back(std::move(o));
+  return out;
+}
+
 }  // namespace
 
 constexpr written_format fp32_output{
@@ -179,6 +193,12 @@ constexpr written_format fp32_output{
     .help = "the weights in fp32, as DeepSpeed's zero_to_fp32.py writes them",
     .out = "NAME.safetensors, NAME.pt, NAME.pth, NAME.bin, or a folder for files with an index",
     .begin = &typed_request<weights_arguments, to_fp32_options, write_fp32>::begin};
+
+constexpr written_format merged_output{
+    .command = "merge-adapter",
+    .help = "a model with an adapter of PEFT in its weights, as to-hf writes it",
+    .out = "a folder",
+    .begin = &typed_request<weights_arguments, merge_adapter_options, write_merged>::begin};
 
 constexpr written_format hugging_face_output{
     .command = "to-hf",

@@ -207,6 +207,11 @@ core::result<described_checkpoint> open_described(const source_arguments& a, con
 
 core::result<void> check_parameters(const described_checkpoint& c) {
   const auto peft = c.model.json.empty() ? std::nullopt : formats::peft_finding(c.source);
+  if (const auto run = peft ? own_configuration(c.source) : std::nullopt; run && run->lora.given)
+    return fail(error_kind::mismatch,
+                fmt::format("'{}' holds adapters beside their base: `troupe checkpoint to-peft` writes the adapters, "
+                            "and merge-adapter adds them to the base",
+                            formats::shown_place(c.source)));
   if (peft) return fail(error_kind::mismatch, fmt::format("'{}' {}", formats::shown_place(c.source), *peft));
   const auto wanted = parameters_of(c.model);
   if (wanted.empty()) {

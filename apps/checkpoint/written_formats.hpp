@@ -29,7 +29,9 @@ using option_target = std::variant<std::string*, bool*, uint32_t*, std::optional
                                    std::vector<std::string>*>;
 
 struct conversion_option {
-  std::string name;  ///< name on the command line, such as "--max-shard-size"; Python's keyword is max_shard_size
+  /// Name on the command line, such as "--max-shard-size"; Python's keyword is max_shard_size. A name without dashes is
+  /// an argument between PATH and OUT, which must be given.
+  std::string name;
   option_target into;
   std::string help;
   std::string values = {};     ///< text that the help shows for the value, such as "{fp32,bf16,fp16}"; empty: the type
@@ -81,15 +83,17 @@ class typed_request final : public conversion_request {
 };
 
 // checkpoint_convert.cpp
-extern const written_format fp32_output, hugging_face_output;
+extern const written_format fp32_output, hugging_face_output, merged_output;
+// checkpoint_to_peft.cpp
+extern const written_format peft_output;
 // checkpoint_to_gguf.cpp
 extern const written_format gguf_output;
 // checkpoint_to_deepspeed.cpp
 extern const written_format deepspeed_output, universal_output, distributed_output, reshaped_output;
 
 /// All conversions, in the order of the help.
-inline constexpr std::array<const written_format*, 7> all_written{
-    &fp32_output,      &hugging_face_output, &gguf_output,    &deepspeed_output,
-    &universal_output, &distributed_output,  &reshaped_output};
+inline constexpr std::array<const written_format*, 9> all_written{
+    &fp32_output,      &hugging_face_output, &merged_output,      &peft_output,    &gguf_output,
+    &deepspeed_output, &universal_output,    &distributed_output, &reshaped_output};
 
 }  // namespace troupe::apps

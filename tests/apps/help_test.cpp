@@ -55,9 +55,9 @@ std::string example_in(const std::string& help) {
   return at == std::string::npos ? "" : help.substr(at + 9, help.find('\n', at) - at - 9);
 }
 
-/// Returns true for commands that measure for minutes or need other machines.
+/// Returns true for commands that measure for minutes, or need other machines or an adapter.
 bool is_costly(const std::string& command) {
-  for (const char* one : {"io tune", "agent", "launch", "replace"})
+  for (const char* one : {"io tune", "agent", "launch", "replace", "checkpoint merge-adapter", "checkpoint to-peft"})
     if (command == one) return true;
   return false;
 }

@@ -14,6 +14,7 @@
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
+#include "job/model/adapters.hpp"
 #include "models/table/row_tiles.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/choose/live_parameters.hpp"
@@ -238,6 +239,8 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
     std::printf("%s", plan::as_perfetto(timeline).c_str());
   } else {
     show_summary(*b, shown, timeline, costs);
+    if (const auto adapters = job::adapters_sentence(*b->tensor.whole); !adapters.empty())
+      std::printf("%s\n", adapters.c_str());
     const auto machines = machines_summary(*b);
     if (!machines) return failed(machines.error());
     std::printf("%s", machines->c_str());

@@ -11,6 +11,7 @@
 #include "core/system/instruction_path.hpp"
 #include "core/text.hpp"
 #include "job/feasible_degree.hpp"
+#include "job/model/adapters.hpp"
 #include "plan/stage_place.hpp"
 #include "plan/stages.hpp"
 
@@ -52,6 +53,8 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
   const auto& from = start.load.path;
   const auto done = static_cast<unsigned long long>(s.steps_done());
   if (for_people) std::printf("%s", size_line(s).c_str());
+  if (const auto adapters = job::adapters_sentence(s.table()); for_people && !adapters.empty())
+    std::printf("%s\n", adapters.c_str());
   for (const auto& source : s.read_sources()) log_line(style, "data " + source);
   if (for_people && from.empty() && !c.model.path.empty()) std::printf("weights from %s\n", c.model.path.c_str());
   if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());

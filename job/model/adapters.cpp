@@ -294,6 +294,21 @@ uint64_t adapter_bytes(const core::model_table& table) {
   return elements * sizeof(float);
 }
 
+std::string adapters_sentence(const core::model_table& table) {
+  uint64_t layers = 0, trained = 0;
+  int64_t rank = 0;
+  for (const layer_info& l : table.layers) {
+    if (!l.adapter) continue;
+    ++layers;
+    rank = table.parameters[l.adapter->a].shape.front();
+  }
+  if (layers == 0) return {};
+  for (const core::parameter_info& p : table.parameters) trained += p.trainable && !p.is_copy() ? p.numel() : 0;
+  return fmt::format("adapters of rank {} in {} layers: {} of {} parameters are trained; the others have no gradients "
+                     "and no optimizer states",
+                     rank, layers, trained, table.numel());
+}
+
 core::result<void> write_adapters(const std::filesystem::path& folder, const models::model_spec& spec,
                                   const std::filesystem::path& base, const named_reader& read) {
   const core::model_table table = models::make_model_table(spec, 1, 1, sizeof(float));

@@ -40,4 +40,7 @@ core::result<void> write_adapters(const std::filesystem::path& folder, const mod
 /// Returns the number of bytes that the adapters and the trained parameters of a model with adapters have in fp32.
 uint64_t adapter_bytes(const core::model_table& table);
 
+/// Returns a sentence about how much of a model with adapters is trained; empty if the model has none.
+std::string adapters_sentence(const core::model_table& table);
+
 }  // namespace troupe::job

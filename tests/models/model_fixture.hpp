@@ -13,6 +13,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/families/language_model.hpp"
@@ -52,7 +53,10 @@ T take(core::result<T> r) {
 struct bound_model {
   bound_model(const std::string& json, core::dtype dtype, uint64_t rows, uint64_t columns, uint64_t head_tile_rows = 0,
               uint64_t mlp_tile_rows = 0, const model_place& place = {})
-      : spec(in_tiles(take(parse_model_spec(json)), head_tile_rows, mlp_tile_rows)),
+      : bound_model(in_tiles(take(parse_model_spec(json)), head_tile_rows, mlp_tile_rows), dtype, rows, columns,
+                    place) {}
+  bound_model(model_spec of, core::dtype dtype, uint64_t rows, uint64_t columns, const model_place& place = {})
+      : spec(std::move(of)),
         type(dtype),
         model(take(make_language_model(spec, dtype, rows, columns, {}, place))),
         binding(model->table(), dtype) {

@@ -602,6 +602,29 @@ BOOST_AUTO_TEST_CASE(parameter_groups_have_patterns) {
              "j.yaml:9:42: error: parameter_groups[0].trainable: wanted true or false, got 0\n");
 }
 
+BOOST_AUTO_TEST_CASE(adapters_need_layers_and_go_without_what_they_cannot_be_combined_with) {
+  BOOST_TEST(line_9("lora: {targets: q_proj, r: 4, alpha: 8, dropout: 0.1, rslora: true}").empty());
+  BOOST_TEST(line_9("lora: {target_mods: [q_proj, v_proj], lora_r: 64, lora_alpha: 16}").empty());
+  BOOST_TEST(line_9("lora: {r: 0, targets: q_proj}") ==
+             "j.yaml:9:11: error: lora.r: wanted an integer from 1 to 65536, got 0\n");
+  BOOST_TEST(line_9("lora: {dropout: 1, targets: q_proj}") ==
+             "j.yaml:9:17: error: lora.dropout: wanted a number of at least 0 and below 1, got 1\n");
+  const auto refuses = [](const std::string& lines, const std::string& words) {
+    const std::string errors = line_9(lines);
+    BOOST_TEST(errors.find("error: " + words) != std::string::npos, errors << "wanted " << words);
+  };
+  for (const char* section : {"lora: {}", "lora: {r: 4}", "lora: {alpha: 4}"})
+    refuses(section, "lora.targets: wanted names of linear layers, such as q_proj, or all-linear, or lora.from, got");
+  refuses("lora: {targets: [\"\"]}", "lora.targets: wanted names of layers, got an empty text");
+  refuses("lora: {targets: q_proj, init: pissa}", "lora.init: wanted one of kaiming, gaussian, got pissa");
+  refuses("lora: {targets: q_proj, offload: true}", "lora.offload: ");
+  refuses("lora: {targets: q_proj}\ndevice: cuda", "lora: device: cuda supports only a model without adapters");
+  refuses("lora: {targets: q_proj}\ndistillation: {enabled: true}",
+          "distillation.enabled: cannot be combined with the section lora yet");
+  const std::string tensor = errors_of(smallest_with("{data: 2}", "{tensor: 2}") + "lora: {targets: q_proj}\n");
+  BOOST_TEST(tensor.find("parallel.tensor: wanted 1 with the section lora") != std::string::npos, tensor);
+}
+
 BOOST_AUTO_TEST_CASE(overrides_follow_the_same_rules) {
   BOOST_TEST(errors_of(smallest, {{"zero_optimization.stage=9"}}) ==
              "--set zero_optimization.stage=9: error: zero_optimization.stage: wanted an integer from 0 to 3, got 9\n");

@@ -10,7 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "formats/peft/adapter_folder.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "formats/names/name_map.hpp"
+#include "formats/peft/merged_adapter.hpp"
+#include "formats/source/source_reader.hpp"
 #include "models/families/hugging_face.hpp"
 #include "models/table/row_tiles.hpp"
 #include "tests/models/model_fixture.hpp"
@@ -79,6 +82,19 @@ struct adapted_model {
   owned_batch data;
 };
 
+/// Returns the relative difference between the logits of `m` for the tokens of `data` and those in `expected`.
+double difference_of_logits(bound_model& m, const owned_batch& data, const formats::safetensors_file& expected) {
+  micro_batch batch = data.batch;
+  batch.training = false;
+  at::Tensor logits, hidden;
+  batch.logits = &logits;
+  const auto& units = m.model->table().units;
+  for (uint32_t u = 0; u < units.size(); ++u)
+    for (uint32_t s = 0; s < units[u].segments.size(); ++s)
+      hidden = m.model->forward(u, s, batch, hidden, m.binding)->output();
+  return relative_difference(logits, load(expected, "logits"));
+}
+
 constexpr const char* bases[] = {"llama", "gpt2", "phi3"};
 
 /// Returns a spec of one block whose linear layers all have adapters.
@@ -145,15 +161,31 @@ BOOST_AUTO_TEST_CASE(loss_and_gradients_of_adapters_are_those_of_peft) {
 BOOST_AUTO_TEST_CASE(logits_of_a_model_with_adapters_are_those_of_peft) {
   for (const std::string base : bases) BOOST_TEST_CONTEXT(base) {
       adapted_model m(base);
-      micro_batch batch = m.data.batch;
-      batch.training = false;
-      at::Tensor logits, hidden;
-      batch.logits = &logits;
-      const auto& units = m.ours.model->table().units;
-      for (uint32_t u = 0; u < units.size(); ++u)
-        for (uint32_t s = 0; s < units[u].segments.size(); ++s)
-          hidden = m.ours.model->forward(u, s, batch, hidden, m.ours.binding)->output();
-      const double difference = relative_difference(logits, load(m.expected, "logits"));
+      const double difference = difference_of_logits(m.ours, m.data, m.expected);
+      BOOST_TEST(difference <= tolerance, "the logits differ by " << difference);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(logits_of_a_base_with_the_adapter_in_its_weights_are_those_of_peft) {
+  for (const std::string base : bases) BOOST_TEST_CONTEXT(base) {
+      adapted_model with(base);
+      bound_model m(take(read_spec(fixtures / base)), core::dtype::f32, with.rows, with.columns);
+      std::shared_ptr<const formats::peft_adapter> adapter = take(formats::peft_adapter::open(with.adapter->folder()));
+      const auto merged = take(formats::merged_with(take(checkpoint::open_source(fixtures / base)), adapter,
+                                                    m.spec.family->layout == core::weight_layout::in_out));
+      const formats::name_map names(merged);
+      formats::source_reader reader(merged);
+      for (uint32_t q = 0; q < m.weights.size(); ++q) {
+        const auto& info = m.model->table().parameters[q];
+        const auto* const entry =
+            formats::find_tensor(merged, names.find(info.name).value_or(""), formats::tensor_kind::weight);
+        BOOST_REQUIRE_MESSAGE(entry != nullptr, info.name);
+        const auto read = reader.read_as(core::dtype::f32, *entry, 0, info.numel(),
+                                         {static_cast<std::byte*>(m.weights[q].mutable_data_ptr()),
+                                          info.numel() * sizeof(float)});
+        BOOST_REQUIRE_MESSAGE(read.has_value(), (read ? std::string() : read.error().text));
+      }
+      const double difference = difference_of_logits(m, with.data, with.expected);
       BOOST_TEST(difference <= tolerance, "the logits differ by " << difference);
     }
 }

@@ -283,7 +283,7 @@ formats::adapter_options file_options(const models::model_spec& spec, const std:
 
 tl::expected<std::optional<models::adapter_spec>, adapter_problem> choose_adapters(const config::lora_section& lora,
                                                                                    const models::model_spec& spec) {
-  if (!lora.given) return std::nullopt;
+  if (!lora.given || (lora.targets.empty() && lora.from.empty())) return std::nullopt;
   return adapter_choice(lora, spec).run();
 }
 

@@ -21,7 +21,8 @@ struct adapter_problem {  ///< why a section `lora` does not fit the model
   core::error_kind kind = core::error_kind::bad_input;
 };
 
-/// Returns the adapters that the section gives the model `spec`, which has none yet; nullopt without the section.
+/// Returns the adapters that the section gives the model `spec`, which has none yet; nullopt without the section, or if
+/// it names neither layers nor a folder, which the rules of config/ refuse.
 /// Refused, with the key: a name that no linear layer has, with the nearest names; patterns; the head; names of other
 /// layers; layers to train that share their weights; options that differ from those of `from`; an adapter of `from`
 /// that belongs to another base.

@@ -95,8 +95,8 @@ at::Tensor projection::taken(const at::Tensor& rows) const {
   return out;
 }
 
-void projection::multiply(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) const {
-  (panels != panel_sums::none ? panel_product_out : product_out)(out, a, b, bias);
+void projection::multiply(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& plus) const {
+  (panels != panel_sums::none ? panel_product_out : product_out)(out, a, b, plus);
 }
 
 at::Tensor projection::inside_adapter(const at::Tensor& dropped) const {

@@ -76,7 +76,7 @@ struct projection {
   [[nodiscard]] at::Tensor adapter_gradient(const at::Tensor& g) const;
 
   /// Parts of forward_out, input_gradient_out and write_gradients.
-  void multiply(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) const;
+  void multiply(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& plus) const;
   void write_own_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const;
   void write_adapter_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const;
 };

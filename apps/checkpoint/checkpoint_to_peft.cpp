@@ -56,9 +56,7 @@ const formats::tensor_entry* weight_in(const formats::tensor_source& s, const st
 
 /// Writes the adapters of a run's checkpoint as a folder of PEFT. Refused: a checkpoint of a run without adapters.
 core::result<void> write_peft(const peft_arguments& a) {
-  source_arguments from = a.source;
-  from.wants_weights = true;
-  TROUPE_ASSIGN(const auto s, open_checkpoint_at(from));
+  TROUPE_ASSIGN(const auto s, open_checkpoint_at(a.source));
   TROUPE_ASSIGN(const auto run, adapted_run_of(s, a));
   const auto table = models::make_model_table(run.spec, 1, 1, sizeof(float));
   const formats::name_map names(s);

@@ -193,6 +193,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> company = {
     {"model.model_type", {"model=", "model.model_type=llama"}},
     {"train_batch_size", {"train_micro_batch_size_per_gpu=1"}},
     {"cuda.", {"device=cuda"}},
+    {"lora.", {"lora.targets=q_proj"}},
     {"parallel.sharded_norms", {"parallel.tensor=2"}},
     {"tensor_parallel.exchange_pieces", {"parallel.tensor=2"}},
     {"cluster.offload_activations", {"activation_checkpointing.enabled=true"}},

@@ -72,6 +72,17 @@ BOOST_AUTO_TEST_CASE(every_cut_has_the_bits_of_the_uncut_model_and_resumes_as_an
   }
 }
 
+BOOST_AUTO_TEST_CASE(stages_of_a_pipeline_without_a_trained_parameter_leave_the_bits) {
+  const small_job job(llama + "lora: {r: 2, targets: [model.layers.2.self_attn.q_proj]}\n");
+  const cut whole{"uncut", 2, stage(2)};
+  const auto wanted = losses_of(*open(job, whole.all()), 3);
+  for (const cut& c : {cut{"pipeline 2", 2, pipeline(2, "1f1b") + stage(3)},
+                       cut{"pipeline 3", 2, pipeline(3, "zb_h1") + stage(1)}})
+    BOOST_TEST_CONTEXT(c.name) {
+      BOOST_TEST(losses_of(*open(job, c.all()), 3) == wanted, boost::test_tools::per_element());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(only_adapters_change) {
   const small_job job(llama + lora);
   const auto s = open(job, cuts(job).front().all());

@@ -2,10 +2,10 @@
 tests/models/fixtures/lora_<base>/ and tests/parity/fixtures/lora.json.
 
 The bases are the models of make_model_fixtures.py. adapter_config.json and adapter_model.safetensors are what
-save_pretrained() writes, with matrices B that are not 0. expected.safetensors holds tokens (B, T + 1), logits (B, T, V),
-loss and the gradient of every trained parameter under `grad.<parameter>`, in fp32. lora.json has the losses of steps of
-AdamW in fp64 that begin with the adapter and have the whole text as their batch, and the sum and the norm of every
-trained parameter behind them. Needs peft; run by `make peer` where it is installed. The results are committed.
+save_pretrained() writes, with matrices B that are not 0. expected.safetensors holds tokens (B, T + 1), logits
+(B, T, V), loss and the gradient of every trained parameter under `grad.<parameter>`, in fp32. lora.json has the losses
+of steps of AdamW in fp64 that begin with the adapter and have the whole text as their batch, and the sum and the norm
+of every trained parameter behind them. Needs peft; run by `make peer` where it is installed. The results are committed.
 """
 
 import json

@@ -253,6 +253,14 @@ void append_lower_case(uint32_t character, std::string& out) {
   core::append_utf8(static_cast<uint32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))), out);
 }
 
+void append_upper_case(uint32_t character, std::string& out) {
+  core::append_utf8(static_cast<uint32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(character))), out);
+}
+
+void append_title_case(uint32_t character, std::string& out) {
+  core::append_utf8(static_cast<uint32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(character))), out);
+}
+
 size_t cluster_bytes(std::string_view text) {
   size_t at = core::utf8_character(text);
   utf8proc_int32_t state = 0;

@@ -1,4 +1,4 @@
-// Unicode's characters: sets of them by category, lower case, normal forms and clusters. The Unicode version is that of
+// Unicode's characters: sets of them by category, letters' cases, normal forms and clusters. The Unicode version is that of
 // the library utf8proc, which only characters.cpp uses, except for what the package `tokenizers` takes from older
 // tables: normal forms and all_marks() are those of Unicode 9; nonspacing_marks(), unseen_characters() and
 // punctuation() are those of Unicode 8.
@@ -76,6 +76,10 @@ std::string in_normal_form(std::string_view text, normal_form form);
 bool stands_apart_in(std::string_view text, normal_form form);
 /// Appends the lower case of a character, without regard to the characters around it.
 void append_lower_case(uint32_t character, std::string& out);
+/// Appends the upper case of a character, as far as that is one character.
+void append_upper_case(uint32_t character, std::string& out);
+/// Appends the title case of a character, as far as that is one character.
+void append_title_case(uint32_t character, std::string& out);
 /// Returns the length in bytes of the first extended grapheme cluster of `text`, which is valid UTF-8 and not empty.
 size_t cluster_bytes(std::string_view text);
 

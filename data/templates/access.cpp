@@ -59,8 +59,7 @@ core::result<std::optional<value>> own_attribute(const value& of, std::string_vi
     if (name == "name" && (*m)->what->is == statement::kind::macro) return std::optional<value>(text((*m)->what->word));
     return refused_attribute(of, name);
   }
-  if (of.is<lazy_pointer>() || of.is<std::shared_ptr<const bound_method>>() || of.is<global_function>())
-    return refused_attribute(of, name);
+  if (of.is<lazy_pointer>() || of.is<global_function>()) return refused_attribute(of, name);
   return std::optional<value>();
 }
 

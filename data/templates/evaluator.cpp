@@ -88,7 +88,8 @@ std::optional<value> evaluator::resolved(const std::string& name) const {
 
 core::result<void> evaluator::append(std::string_view text) {
   TROUPE_TRY(left_.take_text(text.size()));
-  TROUPE_TRY(left_.take(out_->size() + text.size() > largest_text ? most_steps + 1 : 0));
+  const size_t all = out_->size() + text.size();
+  if (all > largest_text) TROUPE_TRY(left_.take_text(all));
   *out_ += text;
   return {};
 }
@@ -237,13 +238,9 @@ core::result<evaluator::flow> evaluator::run_items(const statement& one, loop_st
 core::result<evaluator::flow> evaluator::run_loop(const statement& one) {
   const auto state = std::make_shared<loop_state>();
   TROUPE_ASSIGN(state->from, loop_items(one));
-  state->depth = 1;
   bool had_none = true;
   const auto ended = run_items(one, *state, state, had_none);
-  // The object `loop` may be kept in a namespace, but its items may no longer be asked for: the frames are gone.
-  state->from.next = []() -> core::result<std::optional<value>> {
-    return core::refused("asking a loop that has ended for items is not supported");
-  };
+  state->close();
   TROUPE_TRY(ended);
   if (!had_none || one.otherwise.empty()) return flow::goes_on;
   const frame_guard inside(*this, one.else_frame);
@@ -513,7 +510,6 @@ core::result<value> evaluator::call(const value& callee, call_arguments argument
 core::result<value> evaluator::call_macro(const macro_object& macro, call_arguments arguments) {
   const statement& what = *macro.what;
   if (macro.is_closed && *macro.is_closed) return core::refused("a caller is called after its call block has ended");
-  // The object may be the last value that refers to itself, so what the call needs is copied.
   const auto before = std::exchange(frames_, macro.frames);
   const auto taken = [&](std::string_view name) -> std::optional<value> {
     for (auto at = arguments.named.begin(); at != arguments.named.end(); ++at)

@@ -265,6 +265,7 @@ core::result<value> filter_default(const value& of, call_arguments arguments, al
 core::result<value> filter_length(const value& of, call_arguments arguments, allowance& left) {
   TROUPE_TRY(bound("length", std::move(arguments), {}, 0));
   if (const auto* l = of.as<std::shared_ptr<loop_state>>()) {
+    if ((*l)->is_closed) return core::refused("reading 'loop' after its loop has ended is not supported");
     TROUPE_ASSIGN(const int64_t n, (*l)->count(left));
     return whole(n);
   }

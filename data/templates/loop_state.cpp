@@ -42,7 +42,16 @@ core::result<int64_t> loop_state::count(allowance& left) {
   return *length;
 }
 
+void loop_state::close() {
+  is_closed = true;
+  from = {};
+  before.reset();
+  current.reset();
+  after.reset();
+}
+
 core::result<std::optional<value>> loop_state::attribute(std::string_view name, allowance& left) {
+  if (is_closed) return core::refused("reading 'loop' after its loop has ended is not supported");
   const auto number = [](int64_t x) { return std::optional<value>(whole(x)); };
   if (name == "index") return number(index0 + 1);
   if (name == "index0") return number(index0);

@@ -17,7 +17,7 @@ struct loop_state {
   std::optional<int64_t> length{};
   std::optional<value> before{}, current{}, after{};
   bool has_ended = false;
-  uint32_t depth = 1;
+  bool is_closed = false;
 
   /// Makes the next item the current one. Returns false if there is none.
   core::result<bool> advance();
@@ -25,7 +25,10 @@ struct loop_state {
   core::result<std::optional<value>> peek();
   /// Returns the number of all items. All items are made, if that is necessary.
   core::result<int64_t> count(allowance& left);
+  /// Ends the loop. A namespace may keep the object, but not the items and frames that it refers to.
+  void close();
   /// Returns an attribute of `loop`, such as `index0` or `first`; nullopt if there is none of this name.
+  /// Fails if the loop has ended.
   core::result<std::optional<value>> attribute(std::string_view name, allowance& left);
 };
 

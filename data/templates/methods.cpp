@@ -326,6 +326,7 @@ core::result<value> call_on_list(const sequence_pointer& self, std::string_view 
 core::result<value> call_on_loop(loop_state& self, call_arguments arguments) {
   if (!arguments.named.empty()) return core::refused("cycle takes no named arguments");
   if (arguments.positional.empty()) return core::refused("cycle needs an argument");
+  if (self.is_closed) return core::refused("reading 'loop' after its loop has ended is not supported");
   const auto at = static_cast<size_t>(std::max<int64_t>(self.index0, 0)) % arguments.positional.size();
   return arguments.positional[at];
 }

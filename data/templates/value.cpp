@@ -141,7 +141,7 @@ uint32_t depth_of(const value& x) {
   if (const auto* v = x.as<dictionary_view>()) return v->of->depth + 1;
   if (const auto* l = x.as<lazy_pointer>()) return (*l)->depth;
   if (const auto* m = x.as<std::shared_ptr<const bound_method>>()) return depth_of((*m)->self) + 1;
-  if (const auto* l = x.as<std::shared_ptr<loop_state>>()) return (*l)->depth;
+  if (x.is<std::shared_ptr<loop_state>>()) return 1;
   return 0;
 }
 

@@ -26,7 +26,7 @@ inline constexpr size_t most_items = 1'000'000;
 /// Largest number of items of a `range`, which is that of Jinja's sandbox.
 inline constexpr int64_t most_range_items = 100'000;
 /// Largest number of steps of one rendering: evaluated parts, items, and blocks of 32 bytes of text.
-inline constexpr uint64_t most_steps = 20'000'000;
+inline constexpr uint64_t most_steps = 5'000'000;
 
 /// Counts the steps of one rendering.
 class allowance {

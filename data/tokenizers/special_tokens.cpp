@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/text.hpp"
@@ -42,6 +43,14 @@ core::result<void> check_added_words(const fs::path& folder, const std::vector<a
                                        folder.string(), core::shown(w.text), at->second, w.id));
   }
   return {};
+}
+
+void add_named_words(const std::vector<uint32_t>& numbers, const token_texts& text_of, std::vector<added_word>& words) {
+  for (const uint32_t number : numbers) {
+    const std::string_view text = text_of(number);
+    if (text.empty() || std::ranges::find(words, number, &added_word::id) != words.end()) continue;
+    words.push_back({.text = std::string(text), .id = number, .is_special = true, .is_normalized = false});
+  }
 }
 
 core::result<void> check_end_of_text(const fs::path& folder, const special_tokens& special,

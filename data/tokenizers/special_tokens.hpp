@@ -45,6 +45,10 @@ struct special_tokens {
   std::vector<std::pair<std::string, std::string>> other_templates;
 };
 
+/// How a tokenizer encodes the text of a special token within a text. ordinary: as any other text, so that no document
+/// can contain its own end; tokens: as that token, which texts made by a chat template need.
+enum class special_words : uint8_t { ordinary, tokens };
+
 /// The tokens of a vocabulary that are no part of a text.
 struct marked_tokens {
   std::optional<uint32_t> mask{};   ///< token that replaces the tokens which an encoder has to find
@@ -60,6 +64,10 @@ using token_finder = std::function<std::optional<uint32_t>(std::string_view)>;
 /// Function that returns the text of the token with the given number; empty if there is no such token, or if no text is
 /// encoded to the token.
 using token_texts = std::function<std::string_view(uint32_t)>;
+
+/// Adds the tokens `numbers` to `words` as special words, unless they are among them: transformers finds each token that
+/// a file of the folder names as special in texts as it is.
+void add_named_words(const std::vector<uint32_t>& numbers, const token_texts& text_of, std::vector<added_word>& words);
 
 /// Checks added words against the vocabulary to which they are added; errors call it by the text `vocabulary`. Refused:
 /// a word with two numbers, and a number that another word has.

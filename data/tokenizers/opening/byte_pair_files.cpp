@@ -122,8 +122,8 @@ core::result<void> check_pipeline_model(const fs::path& path, const nlohmann::js
 /// Adds the folder's added words to the vocabulary. Refused: words that check_added_words() refuses, and an end of text
 /// that no token has.
 core::result<tokenizer_description> add_folder_words(const fs::path& folder, word_numbers& numbers,
-                                                     byte_pair_vocabulary& out) {
-  TROUPE_ASSIGN(const auto words, read_added_words(folder));
+                                                     byte_pair_vocabulary& out, special_words special_text) {
+  TROUPE_ASSIGN(auto words, read_added_words(folder));
   const token_finder number_of = [&](std::string_view text) -> std::optional<uint32_t> {
     const auto at = numbers.find(std::string(text));
     return at == numbers.end() ? std::nullopt : std::optional(at->second);
@@ -145,13 +145,22 @@ core::result<tokenizer_description> add_folder_words(const fs::path& folder, wor
   d.end_of_text = special.end ? special.end : number_of("<|endoftext|>");
   d.marked = marked_in(special, words);
   TROUPE_TRY(check_rules_of_added_words(folder, words, out.rules));
-  out.added = added_words(words, d.end_of_text);
+  if (special_text == special_words::tokens) {
+    auto named = special.named;
+    if (d.end_of_text) named.push_back(*d.end_of_text);
+    const auto text_of = [&](uint32_t t) {
+      return t < out.bytes_of.size() ? std::string_view(out.bytes_of[t]) : std::string_view();
+    };
+    add_named_words(named, text_of, words);
+  }
+  out.added = added_words(std::move(words), d.end_of_text, special_text);
   return d;
 }
 
 }  // namespace
 
-core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, const fs::path& merges) {
+core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, const fs::path& merges,
+                                                        special_words special) {
   TROUPE_ASSIGN(const auto vocab_file, read_tokenizer_file(vocab));
   TROUPE_ASSIGN(const auto merges_file, read_tokenizer_file(merges));
   TROUPE_TRY(check_tokenizer_class(vocab.parent_path()));
@@ -179,7 +188,7 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
     if (number >= out.bytes_of.size()) out.bytes_of.resize(number + 1);
     out.bytes_of[number] = alphabet.bytes_of(word);
   }
-  TROUPE_ASSIGN(auto described, add_folder_words(vocab.parent_path(), numbers, out));
+  TROUPE_ASSIGN(auto described, add_folder_words(vocab.parent_path(), numbers, out, special));
   described.file_digest = digest_of({vocab_file, merges_file, out.added.as_text(), unusual_rules(out.rules)});
   std::vector<std::string> words(out.bytes_of.size()), merged;
   for (const auto& [word, number] : numbers) words[number] = word;

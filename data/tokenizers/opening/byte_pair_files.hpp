@@ -12,6 +12,7 @@ namespace troupe::data {
 
 /// Opens GPT-2's tokenizer from its two files, vocab.json and merges.txt.
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const std::filesystem::path& vocab,
-                                                        const std::filesystem::path& merges);
+                                                        const std::filesystem::path& merges,
+                                                        special_words special = special_words::ordinary);
 
 }  // namespace troupe::data

@@ -14,7 +14,9 @@ namespace troupe::data {
 /// tokenizer.json, or a folder with it: the steps that it names (pipeline_tokenizer.hpp). A GGUF file or a list of
 /// words: the vocabulary in it (made_files.hpp). The folder's special tokens and added words are used
 /// (special_tokens.hpp). Errors (bad_input): any other path, files that are truncated or of another kind, and steps
-/// that are not known.
-core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path);
+/// that are not known. With special_words::tokens, the texts of special tokens become these tokens, as in transformers;
+/// SentencePiece's library finds none, so a folder with a .model then needs a tokenizer.json, too, which is opened.
+core::result<std::unique_ptr<tokenizer>> open_tokenizer(const std::filesystem::path& path,
+                                                        special_words special = special_words::ordinary);
 
 }  // namespace troupe::data

@@ -291,7 +291,7 @@ core::result<void> check_prefix_space(const std::filesystem::path& folder, bool 
 
 }  // namespace
 
-core::result<bool> needs_pipeline(const std::filesystem::path& path, const json& keys) {
+core::result<bool> needs_pipeline(const std::filesystem::path& path, const json& keys, special_words special) {
   const auto& model = json_value_of(keys, "model");
   const auto& words = json_value_of(model, "vocab");
   if (!words.is_object() && !words.is_array()) return false;
@@ -301,12 +301,13 @@ core::result<bool> needs_pipeline(const std::filesystem::path& path, const json&
   TROUPE_ASSIGN(const auto added, read_added_words(path.parent_path()));
   return std::ranges::any_of(added, [&](const added_word& w) {
     const bool has_blank = w.text.find_first_of(" \t\r\n") != std::string::npos;
-    return !w.is_special &&
+    return (special == special_words::tokens || !w.is_special) &&
            (w.takes_left || w.takes_right || w.is_single || has_blank || (w.is_normalized && rules->composes));
   });
 }
 
-core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::filesystem::path& path, const json& keys) {
+core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::filesystem::path& path, const json& keys,
+                                                                 special_words special_text) {
   const auto folder = path.parent_path();
   const auto at = [&](const char* key) { return fmt::format("'{}': {}", path.string(), key); };
   if (auto ok = check_known_keys(keys, {"version", "truncation", "padding", "added_tokens", "normalizer",
@@ -364,8 +365,16 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
     if (!w.is_normalized) continue;
     TROUPE_ASSIGN(parts.text_of[w.id], parts.changes.apply(w.text, {}));
   }
-  // Names of special tokens in a text are ordinary text.
-  std::erase_if(words, [&](const added_word& w) { return w.is_special || w.id == description.end_of_text; });
+  if (special_text == special_words::ordinary) {
+    std::erase_if(words, [&](const added_word& w) { return w.is_special || w.id == description.end_of_text; });
+  } else {
+    auto named = special.named;
+    if (description.end_of_text) named.push_back(*description.end_of_text);
+    const auto text_of = [&](uint32_t t) {
+      return t < parts.text_of.size() ? std::string_view(parts.text_of[t]) : std::string_view();
+    };
+    add_named_words(named, text_of, words);
+  }
   std::vector<added_word> verbatim, normalized;
   std::string marks;
   for (auto& w : words) {

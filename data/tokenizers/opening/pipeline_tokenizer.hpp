@@ -14,12 +14,15 @@ namespace troupe::data {
 
 /// True if the tokenizer.json `keys` needs open_pipeline_tokenizer(): text_rules.hpp does not have its rules for
 /// preparing texts, or one of the folder's added words takes blanks, must stand alone, or is found in normalized text.
-core::result<bool> needs_pipeline(const std::filesystem::path& path, const nlohmann::json& keys);
+/// Special words count only if they are found, as `special` states.
+core::result<bool> needs_pipeline(const std::filesystem::path& path, const nlohmann::json& keys,
+                                  special_words special = special_words::ordinary);
 
 /// Opens the tokenizer.json `path`, whose object is `keys`. `truncation` and `padding` are ignored. Post-processors are
 /// checked; documents get no token from them but the end of text (special_tokens.hpp). Refused: every step, model,
 /// decoder and key that is not known, with its name.
 core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::filesystem::path& path,
-                                                                 const nlohmann::json& keys);
+                                                                 const nlohmann::json& keys,
+                                                                 special_words special = special_words::ordinary);
 
 }  // namespace troupe::data

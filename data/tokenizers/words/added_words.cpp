@@ -18,9 +18,11 @@ const added_word* longest_at_begin(std::string_view text, std::span<const added_
 
 }  // namespace
 
-added_words::added_words(std::vector<added_word> words, std::optional<uint32_t> end_of_text)
+added_words::added_words(std::vector<added_word> words, std::optional<uint32_t> end_of_text, special_words special)
     : words_(std::move(words)) {
-  std::erase_if(words_, [&](const added_word& w) { return w.text.empty() || w.is_special || w.id == end_of_text; });
+  std::erase_if(words_, [&](const added_word& w) {
+    return w.text.empty() || (special == special_words::ordinary && (w.is_special || w.id == end_of_text));
+  });
   std::ranges::stable_sort(words_, [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
   const auto normalized = std::ranges::stable_partition(words_, [](const auto& w) { return !w.is_normalized; });
   verbatim_ = words_.size() - normalized.size();

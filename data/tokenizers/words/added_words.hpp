@@ -16,12 +16,13 @@
 namespace troupe::data {
 
 /// Finds added words in a text as the package `tokenizers` does: first those that are not normalized, then the
-/// normalized ones in the text between them. Words that are marked as special, and the end-of-text word, are not found
-/// but read as ordinary text, so that no document can contain its own end.
+/// normalized ones in the text between them. Words that are marked as special, and the end-of-text word, are found only
+/// if the object was made with special_words::tokens; else they are read as ordinary text.
 class added_words {
  public:
   added_words() = default;
-  added_words(std::vector<added_word> words, std::optional<uint32_t> end_of_text);
+  added_words(std::vector<added_word> words, std::optional<uint32_t> end_of_text,
+              special_words special = special_words::ordinary);
 
   struct place {
     size_t at = 0;

@@ -143,12 +143,15 @@ std::string with_zeros(std::string_view object) {
   return out;
 }
 
-/// Reads the JSON objects of one file, which are either its lines or the elements of one array.
-class object_reader {
+tl::unexpected<core::error> wrong_row(std::string_view place, const std::string& why) {
+  return core::refused(std::string(place) + why);
+}
+
+/// Finds the rows of one file of JSON, which are either its lines or the elements of one array.
+class json_row_reader {
  public:
-  object_reader(const std::string& file, const std::string& key,
-                const std::function<core::result<void>(std::string_view, uint64_t)>& visit)
-      : file_(file), key_(key), visit_(visit) {}
+  json_row_reader(const std::string& file, const std::function<core::result<void>(const json_row&)>& visit)
+      : file_(file), visit_(visit) {}
 
   core::result<void> read_lines(text_window& content) {
     uint64_t number = 0;
@@ -157,11 +160,10 @@ class object_reader {
       TROUPE_ASSIGN(const auto line, line_at(content, at));
       const std::string place = fmt::format("{}:{}", file_, number);
       if (line.text.size() > max_json_line_bytes)
-        return wrong(place, fmt::format(": the line has more than {} bytes", max_json_line_bytes));
+        return wrong_row(place, fmt::format(": the line has more than {} bytes", max_json_line_bytes));
       at = line.next;
       if (line.text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      TROUPE_TRY(take(line.text, place, "wanted one object per line, or an array of objects",
-                      std::min<uint64_t>(at, content.size())));
+      TROUPE_TRY(visit_({line.text, place, std::min<uint64_t>(at, content.size())}));
     }
     return {};
   }
@@ -175,10 +177,10 @@ class object_reader {
       if (begin.character == ']' && number == 1) return end_of_array(content, at + 1);
       TROUPE_ASSIGN(const auto element, element_at(content, at));
       if (element.size() > max_json_line_bytes)
-        return wrong(place, fmt::format(": it has more than {} bytes", max_json_line_bytes));
+        return wrong_row(place, fmt::format(": it has more than {} bytes", max_json_line_bytes));
       const uint64_t end = at + element.size();
-      if (end == content.size()) return wrong(file_, ": the array has no end: the file is cut short");
-      TROUPE_TRY(take(element, place, "wanted one whole object", end));
+      if (end == content.size()) return wrong_row(file_, ": the array has no end: the file is cut short");
+      TROUPE_TRY(visit_({element, place, end, true}));
       TROUPE_ASSIGN(const auto behind, next_character(content, end));
       at = behind.at + 1;
       if (behind.character == ']') return end_of_array(content, at);
@@ -204,7 +206,7 @@ class object_reader {
   core::result<void> end_of_array(text_window& content, uint64_t at) const {
     TROUPE_ASSIGN(const auto more, next_character(content, at));
     if (more.character == 0) return {};
-    return wrong(file_, fmt::format(": byte {}: something follows the end of the array", more.at + 1));
+    return wrong_row(file_, fmt::format(": byte {}: something follows the end of the array", more.at + 1));
   }
 
   /// Returns the text of the array element that begins at byte `from`: up to the comma or bracket after it, or to the
@@ -232,56 +234,64 @@ class object_reader {
     }
   }
 
-  /// Parses one object, and passes the text under its key to the visitor. `place` names the line or element in errors;
-  /// `end` is the byte after the object.
-  core::result<void> take(std::string_view object, const std::string& place, const char* wanted, uint64_t end) {
-    std::optional<text_taker> taker(std::in_place, key_);
-    if (!json::sax_parse(object, &*taker)) {
-      const size_t broken_at = taker->broken_at;
-      const std::string mended = with_zeros(object);
-      taker.emplace(key_);
-      if (!json::sax_parse(mended, &*taker))
-        return wrong(place, fmt::format(":{}: broken JSON: {}{}", broken_at, wanted,
-                                        core::utf8_prefix(object) == object.size() ? "" : "; its text is not UTF-8"));
-    }
-    if (!taker->is_object) return wrong(place, fmt::format(": wanted an object with the text under '{}'", key_));
-    if (taker->other_type == "null") return {};
-    if (!taker->other_type.empty())
-      return wrong(place, fmt::format(": wanted text under '{}', got {}", key_, taker->other_type));
-    if (!taker->text)
-      return wrong(place, fmt::format(": no key '{}', wanted the document's text there{}", key_, keys_of(object)));
-    return visit_(*taker->text, end);
-  }
-
-  [[nodiscard]] std::string keys_of(std::string_view object) const {
-    std::vector<std::string> keys;
-    text_taker taker(key_);
-    taker.keys = &keys;
-    (void)json::sax_parse(with_zeros(object), &taker);
-    if (keys.empty()) return "";
-    return fmt::format(": it has {}; data.text_key (--text-key) names another key", fmt::join(keys, ", "));
-  }
-
-  static core::result<void> wrong(const std::string& place, const std::string& why) {
-    return core::fail(core::error_kind::bad_input, place + why);
-  }
-
   const std::string& file_;
-  const std::string& key_;
-  const std::function<core::result<void>(std::string_view, uint64_t)>& visit_;
+  const std::function<core::result<void>(const json_row&)>& visit_;
 };
+
+/// Returns the keys of an object, for an error about a missing key.
+std::string keys_in(std::string_view object, const std::string& wanted) {
+  std::vector<std::string> keys;
+  text_taker taker(wanted);
+  taker.keys = &keys;
+  (void)json::sax_parse(with_zeros(object), &taker);
+  if (keys.empty()) return "";
+  return fmt::format(": it has {}; data.text_key (--text-key) names another key", fmt::join(keys, ", "));
+}
+
+/// Returns the text under `key` of the object in `row`; nullopt if it is null.
+core::result<std::optional<std::string>> text_in(const json_row& row, const std::string& key) {
+  const std::string_view object = row.text;
+  std::optional<text_taker> taker(std::in_place, key);
+  if (!json::sax_parse(object, &*taker)) {
+    const size_t broken_at = taker->broken_at;
+    const std::string mended = with_zeros(object);
+    taker.emplace(key);
+    if (!json::sax_parse(mended, &*taker))
+      return wrong_row(row.place,
+                       fmt::format(":{}: broken JSON: {}{}", broken_at,
+                                   row.is_element ? "wanted one whole object"
+                                                  : "wanted one object per line, or an array of objects",
+                                   core::utf8_prefix(object) == object.size() ? "" : "; its text is not UTF-8"));
+  }
+  if (!taker->is_object) return wrong_row(row.place, fmt::format(": wanted an object with the text under '{}'", key));
+  if (taker->other_type == "null") return std::optional<std::string>();
+  if (!taker->other_type.empty())
+    return wrong_row(row.place, fmt::format(": wanted text under '{}', got {}", key, taker->other_type));
+  if (!taker->text)
+    return wrong_row(row.place,
+                     fmt::format(": no key '{}', wanted the document's text there{}", key, keys_in(object, key)));
+  return std::move(taker->text);
+}
 
 }  // namespace
 
-core::result<void> read_json_lines(text_window&& content, const std::string& file, const std::string& key,
-                                   const std::function<core::result<void>(std::string_view, uint64_t)>& visit) {
+core::result<void> read_json_rows(text_window&& content, const std::string& file,
+                                  const std::function<core::result<void>(const json_row&)>& visit) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-  object_reader reader(file, key, visit);
+  json_row_reader reader(file, visit);
   TROUPE_ASSIGN(const auto begin, content.at(0, window_block_bytes));
   const size_t mark = begin.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
   const size_t first = begin.find_first_not_of(" \t\r\n", mark);
   if (first != std::string_view::npos && begin[first] == '[') return reader.read_array(content, first + 1);
   return reader.read_lines(content);
+}
+
+core::result<void> read_json_lines(text_window&& content, const std::string& file, const std::string& key,
+                                   const std::function<core::result<void>(std::string_view, uint64_t)>& visit) {
+  return read_json_rows(std::move(content), file, [&](const json_row& row) -> core::result<void> {
+    TROUPE_ASSIGN(const auto text, text_in(row, key));
+    return text ? visit(*text, row.end) : core::result<void>();
+  });
 }
 
 }  // namespace troupe::data

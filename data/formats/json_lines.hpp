@@ -24,4 +24,17 @@ inline constexpr uint64_t max_json_line_bytes = uint64_t{64} << 20;
 core::result<void> read_json_lines(text_window&& content, const std::string& file, const std::string& key,
                                    const std::function<core::result<void>(std::string_view, uint64_t)>& visit);
 
+/// A line or an element of an array, whose text is not parsed yet.
+struct json_row {
+  std::string_view text;
+  std::string_view place;  ///< where it is, for errors: `FILE:LINE`, or `FILE: element N`
+  uint64_t end = 0;        ///< byte of the file after it
+  bool is_element = false;  ///< true: an element of an array; false: a line
+};
+
+/// Calls `visit` with each line that is not blank, or with each element of an array; an error of `visit` ends the
+/// reading. Errors (bad_input): a row that is too long, and an array without an end.
+core::result<void> read_json_rows(text_window&& content, const std::string& file,
+                                  const std::function<core::result<void>(const json_row&)>& visit);
+
 }  // namespace troupe::data

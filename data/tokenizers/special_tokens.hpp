@@ -65,8 +65,8 @@ using token_finder = std::function<std::optional<uint32_t>(std::string_view)>;
 /// encoded to the token.
 using token_texts = std::function<std::string_view(uint32_t)>;
 
-/// Adds the tokens `numbers` to `words` as special words, unless they are among them: transformers finds each token that
-/// a file of the folder names as special in texts as it is.
+/// Adds the tokens `numbers` to `words` as special words, unless they are among them: transformers finds each token in
+/// a text that a file of the folder names as special.
 void add_named_words(const std::vector<uint32_t>& numbers, const token_texts& text_of, std::vector<added_word>& words);
 
 /// Checks added words against the vocabulary to which they are added; errors call it by the text `vocabulary`. Refused:

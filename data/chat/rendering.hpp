@@ -1,0 +1,39 @@
+// Renders a conversation as text, and finds the parts of the text that are answers. Owns the two ways to find them: the
+// marks of a template with {% generation %}, or the difference of two renderings; leaves tokens to chat_sample.hpp.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/sample_types.hpp"
+#include "data/chat/chat_format.hpp"
+#include "data/chat/conversation.hpp"
+
+namespace troupe::data {
+
+/// Bytes [begin, end) of a text.
+struct byte_range {
+  size_t begin = 0, end = 0;
+  bool operator==(const byte_range&) const = default;
+};
+
+struct rendered_conversation {
+  std::string text;
+  std::vector<byte_range> counted;  ///< parts of the text whose tokens count: ascending, separate, none empty
+  bool ends_text = false;           ///< true: the end-of-text token follows the text, and counts
+};
+
+/// Returns the text of `from` and the parts of it that `part` lets count.
+///
+/// A template that marks generated texts gives the answers itself. For another one, the answer of message k is the
+/// difference between the rendering of messages 0 to k, and that of the messages before k with the words that begin an
+/// answer (add_generation_prompt). Both have to be the beginning of the whole text, else the difference proves nothing:
+/// such a conversation is refused. A pair of a prompt and a completion without a template is the two texts.
+///
+/// Errors (bad_input), without the row's place: those of the template; renderings that are no beginnings of the whole
+/// text; answers without text; marks that do not fit the messages.
+core::result<rendered_conversation> render(const chat_format& by, const conversation& from, core::loss_part part);
+
+}  // namespace troupe::data

@@ -48,7 +48,7 @@ batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place plac
   out.tokens.resize(rows * out.columns);
   out.samples.resize(rows);
   if (corpus.document_mask()) out.document_start.resize(rows * corpus.sequence());
-  if (corpus.masking() != nullptr) out.targets.resize(rows * corpus.sequence());
+  if (corpus.selects_targets()) out.targets.resize(rows * corpus.sequence());
   uint64_t targets = 0;
   for (uint64_t r = 0; r < rows; ++r) {
     const uint64_t at = place(r);
@@ -65,12 +65,15 @@ batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place plac
     if (corpus.document_mask())
       from.stream->document_starts(from.first, row.first(corpus.sequence()),
                                    std::span(out.document_start).subspan(r * corpus.sequence(), corpus.sequence()));
-    if (corpus.masking() != nullptr)
-      targets += corpus.masking()->apply(part, at, row.first(corpus.sequence()),
-                                         std::span(out.targets).subspan(r * corpus.sequence(), corpus.sequence()));
+    if (corpus.selects_targets()) {
+      const auto mine = std::span(out.targets).subspan(r * corpus.sequence(), corpus.sequence());
+      targets += corpus.masking() != nullptr
+                     ? corpus.masking()->apply(part, at, row.first(corpus.sequence()), mine)
+                     : from.stream->find_targets(from.first, row, mine);
+    }
     out.samples[r] = at;
   }
-  if (corpus.masking() != nullptr) out.loss_factor = factor_of(out.targets.size(), targets);
+  if (corpus.selects_targets()) out.loss_factor = factor_of(out.targets.size(), targets);
   return out;
 }
 
@@ -93,7 +96,7 @@ batch training_rows(const corpus& corpus, uint64_t first, uint64_t rows, const l
 
 /// Returns the micro-batch whose first row is row `begin` of the step's samples. Its rows are copies of the samples,
 /// which are read once a step, because the loss is the mean over the targets of all of them.
-batch masked_rows(const corpus& corpus, const batch_shape& shape, uint64_t step, uint64_t begin) {
+batch counted_rows(const corpus& corpus, const batch_shape& shape, uint64_t step, uint64_t begin) {
   std::vector<uint64_t> positions(shape.global_rows());
   for (uint64_t n = 0; n < positions.size(); ++n)
     positions[n] = shape.skipped.position_of(shape.samples_before(step) + n);
@@ -125,8 +128,8 @@ batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, 
         "no such micro-batch: number {} of rank {} in step {}; there are {} of {} data ranks, from step {} on", micro,
         rank, step, shape.micros, shape.ranks, shape.first_step));
   const uint64_t first = shape.first_sample_of(step, micro, rank);
-  batch out = corpus.masking() == nullptr ? make_rows(corpus, first, shape.rows, shape.skipped)
-                                          : masked_rows(corpus, shape, step, first - shape.samples_before(step));
+  batch out = corpus.selects_targets() ? counted_rows(corpus, shape, step, first - shape.samples_before(step))
+                                       : make_rows(corpus, first, shape.rows, shape.skipped);
   out.step = step;
   out.micro = micro;
   return out;
@@ -144,7 +147,7 @@ uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index) {
 
 core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint64_t index) {
   const uint64_t windows = validation_rows(corpus, rows, index);
-  if (corpus.masking() == nullptr) return static_cast<double>(windows) / static_cast<double>(rows);
+  if (!corpus.selects_targets()) return static_cast<double>(windows) / static_cast<double>(rows);
   TROUPE_ASSIGN(const uint64_t targets, corpus.validation_targets(index * rows, windows));
   return static_cast<double>(targets);
 }

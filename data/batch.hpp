@@ -50,8 +50,8 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   /// For each input position of a row the column where its document starts, 0 if it starts before the row; rows x
   /// (columns - 1), row-major. Empty: attention ignores documents.
   std::vector<uint32_t> document_start{};
-  /// For an encoder: the token that each input position has to find, core::no_target where it has none; rows x
-  /// (columns - 1), row-major. Empty: each position's target is the next token.
+  /// If some inputs have no target: the token that each input position has to find, core::no_target where it has none;
+  /// rows x (columns - 1), row-major. Empty: each position's target is the next token.
   std::vector<int64_t> targets{};
   /// Factor by which the mean loss over the batch's positions is multiplied. In training, the mean over the
   /// micro-batches of a step is then the mean over all targets of the step; in an evaluation, a batch's loss is the
@@ -81,7 +81,7 @@ uint64_t validation_batches(const corpus& corpus, uint64_t rows);
 uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index);
 
 /// Returns how much validation batch `index` counts in the mean loss: its part of the windows of a full batch, or, if
-/// an encoder finds masked tokens, its number of targets. 0 after the last batch. Errors: those of reading.
+/// some inputs have no target, its number of targets. 0 after the last batch. Errors: those of reading.
 core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint64_t index);
 
 /// Returns validation batch `index`, with windows in the corpus's order; the last batch may have fewer rows. `samples`

@@ -1,6 +1,8 @@
 // Combines the orders of the samples of all sources of a run into one order.
 #include "data/corpus.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <optional>
@@ -16,6 +18,21 @@ namespace {
 /// stays the same when a second source is added.
 uint64_t seed_of(uint64_t seed, size_t source) { return source == 0 ? seed : seed ^ core::mix64(source); }
 
+/// Divides a source's tokens into those for training and those held out. Packed rows are divided already, between two
+/// rows; the target of a part's last input belongs to the next row, and does not count.
+core::result<token_split> parts_of_stream(const token_stream& stream, const corpus_options& options) {
+  const auto& rows = stream.packed();
+  if (!rows) return split_tokens(stream.size(), options.validation_fraction, options.sequence);
+  const uint64_t cut = rows->training_rows * rows->row_tokens;
+  const uint64_t end = cut + rows->validation_rows * rows->row_tokens;
+  if (rows->row_tokens != options.sequence || rows->training_rows == 0 || end + 1 != stream.size())
+    return core::fail(core::error_kind::mismatch,
+                      fmt::format("wanted packed rows of {} tokens, got {} and {} rows of {} in {} tokens",
+                                  options.sequence, rows->training_rows, rows->validation_rows, rows->row_tokens,
+                                  stream.size()));
+  return token_split{{0, cut + 1}, {rows->validation_rows > 0 ? cut : end + 1, end + 1}};
+}
+
 }  // namespace
 
 core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const corpus_options& options) {
@@ -29,7 +46,7 @@ core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const co
       if (maker) TROUPE_TRY(check_same_tokenizer(*maker, *other));
       maker = other;
     }
-    const auto split = split_tokens(s.stream->size(), options.validation_fraction, options.sequence);
+    const auto split = parts_of_stream(*s.stream, options);
     if (!split) return core::fail(split.error().in(s.name));
     parts.push_back({std::move(s.stream), split->validation,
                      sample_order(split->train, options.sequence, seed_of(options.seed, parts.size())),
@@ -55,6 +72,9 @@ corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& op
     validation_windows_ += n;
   }
   if (windows.size() > 1) held_out_mix_ = interleave(windows);
+  selects_targets_ = masking_ != nullptr || std::any_of(parts_.begin(), parts_.end(), [](const part& p) {
+                       return p.stream->selects_targets();
+                     });
 }
 
 corpus::window corpus::training(uint64_t position) const {
@@ -88,7 +108,9 @@ core::result<std::shared_ptr<const corpus::step_samples>> corpus::read_step(
     const auto tokens = std::span(out->tokens).subspan(n * columns, columns);
     const window from = training(positions[n]);
     TROUPE_TRY(from.stream->copy(from.first, tokens));
-    out->targets += masking_->count(data_part::training, positions[n], tokens.first(sequence_));
+    out->targets += masking_ != nullptr
+                        ? masking_->count(data_part::training, positions[n], tokens.first(sequence_))
+                        : from.stream->counted(from.first + 1, sequence_);
   }
   latest_->samples = std::move(out);
   return latest_->samples;
@@ -99,6 +121,10 @@ core::result<uint64_t> corpus::validation_targets(uint64_t first, uint64_t count
   uint64_t out = 0;
   for (uint64_t w = first; w < first + count; ++w) {
     const window from = validation(w);
+    if (masking_ == nullptr) {
+      out += from.stream->counted(from.first + 1, sequence_);
+      continue;
+    }
     TROUPE_TRY(from.stream->copy(from.first, inputs));
     out += masking_->count(data_part::validation, w, inputs);
   }

@@ -43,7 +43,7 @@ struct corpus_options {            ///< how the sources are divided and cut into
 class corpus {
  public:
   /// Builds a corpus. Refused: no sources, invalid weights, a source shorter than a sequence, sources whose tokens are
-  /// known to be of two tokenizers.
+  /// known to be of two tokenizers, packed rows of another length.
   static core::result<corpus> make(std::vector<weighted_stream> sources, const corpus_options& options);
 
   /// A window of sequence() + 1 tokens of one source.
@@ -71,18 +71,21 @@ class corpus {
   [[nodiscard]] const data::masking* masking() const { return masking_.get(); }
   /// Returns the token that no input may be; nullopt if every token may be one.
   [[nodiscard]] std::optional<uint32_t> refused_input() const { return refused_input_; }
-  /// The training samples of a step, before masking, and how many targets masking() chooses in them.
+  /// True if some inputs of a window have no target: an encoder finds masked tokens, or a source has tokens that do not
+  /// count.
+  [[nodiscard]] bool selects_targets() const { return selects_targets_; }
+  /// The training samples of a step, before masking, and how many targets they have.
   struct step_samples {
     std::vector<uint64_t> positions;
     std::vector<int64_t> tokens;  ///< sequence() + 1 tokens of each sample, in the order of the positions
     uint64_t targets = 0;
   };
   /// Reads the training samples at `positions`. Remembers the latest answer, because all micro-batches of a step ask
-  /// for the same samples and take their rows from it. Requires masking(). Errors: those of reading.
+  /// for the same samples and take their rows from it. Errors: those of reading.
   [[nodiscard]] core::result<std::shared_ptr<const step_samples>> read_step(
       const std::vector<uint64_t>& positions) const;
-  /// Returns how many targets masking() chooses in `count` windows of the held-out parts, from window `first` on.
-  /// Requires masking(). Errors: those of reading.
+  /// Returns how many targets `count` windows of the held-out parts have, from window `first` on. Errors: those of
+  /// reading.
   [[nodiscard]] core::result<uint64_t> validation_targets(uint64_t first, uint64_t count) const;
   /// True if every source has one token for each byte of text: a loss per token is then a loss per byte.
   [[nodiscard]] bool tokens_are_bytes() const;
@@ -109,6 +112,7 @@ class corpus {
   uint64_t validation_windows_ = 0;
   uint64_t sequence_ = 0;
   bool document_mask_ = false;
+  bool selects_targets_ = false;
   std::shared_ptr<const data::masking> masking_;
   std::optional<uint32_t> refused_input_;
   std::shared_ptr<latest_step> latest_ = std::make_shared<latest_step>();

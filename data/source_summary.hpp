@@ -20,11 +20,15 @@ struct source_summary {
   bool knows_documents = true;        ///< false: some file of tokens does not state where its documents begin
   bool ends_documents = false;        ///< true: each document ends with an end-of-text token
   std::vector<std::string> left_out;  ///< files that were left out, each with its reason in a few words
+  /// Packed samples: number of rows, of tokens that count as targets, and of samples that were cut to a row's length or
+  /// dropped because they are longer. 0 rows: the source has texts or tokens that are not packed.
+  uint64_t rows = 0, counted = 0, cut = 0, dropped = 0;
+  uint64_t row_tokens = 0;  ///< length of a row in tokens
 };
 /// Passes every field to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
 void fields(auto& f, source_summary& x) {
   f(x.documents, x.tokens, x.files, x.bytes, x.first, x.last, x.has_keys, x.knows_documents, x.ends_documents,
-    x.left_out);
+    x.left_out, x.rows, x.counted, x.cut, x.dropped, x.row_tokens);
 }
 
 /// Adds `file`, which has `bytes` expanded bytes, to the summary of the source at `root`, which is the file itself or a

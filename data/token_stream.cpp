@@ -9,6 +9,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "core/token_order.hpp"
+
 namespace troupe::data {
 namespace {
 
@@ -72,6 +74,44 @@ core::result<void> token_stream::copy(uint64_t first, std::span<int64_t> out) co
     ++it;
   }
   return {};
+}
+
+uint64_t token_stream::find_targets(uint64_t first, std::span<const int64_t> row, std::span<int64_t> targets) const {
+  assert(row.size() == targets.size() + 1);
+  if (!selects_targets_) {
+    std::copy(row.begin() + 1, row.end(), targets.begin());
+    return targets.size();
+  }
+  std::fill(targets.begin(), targets.end(), core::no_target);
+  uint64_t out = 0;
+  const uint64_t begin = first + 1, end = first + row.size();
+  // The number of borders at or before a token is odd if the token counts.
+  auto next = std::upper_bound(counted_.begin(), counted_.end(), begin);
+  bool counts = (next - counted_.begin()) % 2 == 1;
+  for (uint64_t at = begin; at < end;) {
+    const uint64_t until = next == counted_.end() ? end : std::min(end, *next);
+    if (counts) {
+      for (uint64_t i = at; i < until; ++i) targets[i - begin] = row[i - first];
+      out += until - at;
+    }
+    at = until;
+    for (; next != counted_.end() && *next == at; ++next) counts = !counts;
+  }
+  return out;
+}
+
+uint64_t token_stream::counted(uint64_t first, uint64_t count) const {
+  if (!selects_targets_) return count;
+  uint64_t out = 0;
+  auto next = std::upper_bound(counted_.begin(), counted_.end(), first);
+  bool counts = (next - counted_.begin()) % 2 == 1;
+  for (uint64_t at = first, end = first + count; at < end;) {
+    const uint64_t until = next == counted_.end() ? end : std::min(end, *next);
+    if (counts) out += until - at;
+    at = until;
+    for (; next != counted_.end() && *next == at; ++next) counts = !counts;
+  }
+  return out;
 }
 
 void token_stream::document_starts(uint64_t first, std::span<const int64_t> tokens, std::span<uint32_t> out) const {

@@ -49,6 +49,15 @@ struct source_options {
   reading_watch watch = {};
 };
 
+/// A stream of packed samples: rows of `row_tokens` tokens follow each other, and one more token follows the last row.
+/// No sample extends over two rows, and the first token of a row does not count as a target.
+struct packed_layout {
+  uint64_t row_tokens = 0, training_rows = 0, validation_rows = 0;
+  std::string recipe;  ///< how the samples were made: template, keys, lengths; two streams may differ in it alone
+};
+/// Passes every field to `f`, a byte_writer or byte_reader (core/byte_stream.hpp).
+void fields(auto& f, packed_layout& x) { f(x.row_tokens, x.training_rows, x.validation_rows, x.recipe); }
+
 /// The tokens of one source of text: an immutable sequence of size() tokens. Any number of threads may read it.
 class token_stream {
  public:
@@ -60,6 +69,20 @@ class token_stream {
   /// Writes tokens [first, first + out.size()) to `out`. Errors: bad_input for tokens beyond the stream; io, with the
   /// file, if it has become shorter or cannot be read.
   core::result<void> copy(uint64_t first, std::span<int64_t> out) const;
+
+  /// True if some tokens of the stream do not count as targets, such as the questions of conversations.
+  [[nodiscard]] bool selects_targets() const { return selects_targets_; }
+  /// Sets `targets` to the token that follows each input of a row if it counts, and to core::no_target elsewhere, and
+  /// returns how many count. `row` has the tokens from token `first` of the stream on: the inputs, and the target of
+  /// the last one. Without selects_targets() every token counts.
+  uint64_t find_targets(uint64_t first, std::span<const int64_t> row, std::span<int64_t> targets) const;
+  /// Returns how many of the tokens [first, first + count) count as targets.
+  [[nodiscard]] uint64_t counted(uint64_t first, uint64_t count) const;
+  /// Returns the borders between tokens that count and tokens that do not, ascending: tokens count from each border with
+  /// an even number up to the next one. Empty without selects_targets().
+  [[nodiscard]] std::span<const uint64_t> counted_borders() const { return counted_; }
+  /// Returns how the stream consists of rows that were packed before; nullopt: windows may begin anywhere.
+  [[nodiscard]] const std::optional<packed_layout>& packed() const { return packed_; }
 
   /// Sets `out` to the column in which each token's document starts, 0 if it starts before `tokens`, whose first token
   /// is token `first` of the stream.
@@ -75,6 +98,7 @@ class token_stream {
 
  private:
   friend class stream_builder;
+  friend class sample_builder;
   friend class told_streams;
   struct segment {
     uint64_t first = 0;  ///< index of the segment's first token in the stream
@@ -95,6 +119,10 @@ class token_stream {
   std::vector<segment> segments_;
   /// Numbers of the first tokens of documents, ascending, for documents whose start end_of_text_ does not show.
   std::vector<uint64_t> starts_;
+  bool selects_targets_ = false;
+  /// Borders of the tokens that count, as counted_borders() returns them.
+  std::vector<uint64_t> counted_;
+  std::optional<packed_layout> packed_;
   /// Token that ends each document, so that the next token starts a document; nullopt: none.
   std::optional<uint32_t> end_of_text_;
   std::optional<token_maker> maker_;

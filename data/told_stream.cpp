@@ -27,18 +27,33 @@ struct told_facts {
   uint8_t width = 1;
   std::optional<token_maker> maker;
   source_summary summary;
+  bool selects_targets = false;
+  std::vector<uint64_t> counted;
+  std::optional<packed_layout> packed;
 };
 void fields(auto& f, told_facts& x) {
   f(x.name, x.segments, x.starts, x.end_of_text, x.documents, x.size, x.vocab_size, x.tokens_are_bytes, x.width,
-    x.maker, x.summary);
+    x.maker, x.summary, x.selects_targets, x.counted, x.packed);
 }
 
 }  // namespace
 
 std::optional<std::string> told_streams::facts_of(const token_stream& x) {
   if (x.nameless_ == nullptr) return std::nullopt;
-  told_facts out{x.files_.front().name(), {},       x.starts_, x.end_of_text_, x.documents_, x.size_, x.vocab_size_,
-                 x.tokens_are_bytes_,     x.width_, x.maker_,  x.summary_};
+  told_facts out{x.files_.front().name(),
+                 {},
+                 x.starts_,
+                 x.end_of_text_,
+                 x.documents_,
+                 x.size_,
+                 x.vocab_size_,
+                 x.tokens_are_bytes_,
+                 x.width_,
+                 x.maker_,
+                 x.summary_,
+                 x.selects_targets_,
+                 x.counted_,
+                 x.packed_};
   for (const auto& s : x.segments_) out.segments.push_back({s.first, s.tokens, s.begin});
   return core::as_bytes(out);
 }
@@ -77,6 +92,9 @@ core::result<std::shared_ptr<const token_stream>> told_streams::stream_of(std::s
   out->width_ = told->width;
   out->maker_ = std::move(told->maker);
   out->summary_ = std::move(told->summary);
+  out->selects_targets_ = told->selects_targets;
+  out->counted_ = std::move(told->counted);
+  out->packed_ = std::move(told->packed);
   return std::shared_ptr<const token_stream>(std::move(out));
 }
 

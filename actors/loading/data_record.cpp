@@ -30,6 +30,8 @@ core::result<storage::digest128> digest_of_tokens(const data::token_stream& from
     TROUPE_TRY(from.copy(first, part));
     digest.add(std::as_bytes(part));
   }
+  if (const auto& rows = from.packed()) digest.add(std::as_bytes(std::span(rows->recipe)));
+  if (from.selects_targets()) digest.add(std::as_bytes(from.counted_borders()));
   return digest.value();
 }
 

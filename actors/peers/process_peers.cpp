@@ -49,6 +49,7 @@ std::string digests_of(const job::blueprint& plan, const std::vector<std::shared
   const auto batch = data::make_batch(*loader.corpus, s, s.first_step, 0, 0);
   std::string tokens = fmt::format("{}", loader.corpus->validation_tokens());
   for (const int64_t t : batch.tokens) tokens += fmt::format(" {}", t);
+  for (const int64_t t : batch.targets) tokens += fmt::format(" {}", t);
   std::string texts;
   for (const auto& source : plan.config->data.sources)
     texts += (texts.empty() ? "'" : ", '") + source.text.string() + "'";

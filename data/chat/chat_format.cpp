@@ -105,7 +105,8 @@ core::result<chat_format> chat_format::open(const std::filesystem::path& place, 
   if (found.empty())
     return core::refused(
         place.empty()
-            ? std::string("wanted a chat template (data.chat_template: FILE.jinja), because the tokenizer `bytes` has none")
+            ? std::string("wanted a chat template (data.chat_template: FILE.jinja), because the tokenizer `bytes` has "
+                          "none")
             : fmt::format("'{}' has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json): "
                           "name one by data.chat_template: FILE.jinja, or, for prompts with completions, {}",
                           place.string(), no_chat_template));
@@ -114,9 +115,10 @@ core::result<chat_format> chat_format::open(const std::filesystem::path& place, 
   if (!wanted.empty()) std::erase_if(found, [&](const template_text& one) { return one.name != wanted; });
   const bool has_default = std::ranges::find(found, default_name, &template_text::name) != found.end();
   if (found.empty() || (wanted.empty() && !has_default && found.size() > 1))
-    return core::refused(fmt::format("'{}': wanted the name of one of its chat templates as data.chat_template ({}), or "
-                                     "a file whose name ends in .jinja, got {}",
-                                     place.string(), fmt::join(all, ", "), wanted.empty() ? "nothing" : core::shown(wanted)));
+    return core::refused(
+        fmt::format("'{}': wanted the name of one of its chat templates as data.chat_template ({}), or a file whose "
+                    "name ends in .jinja, got {}",
+                    place.string(), fmt::join(all, ", "), wanted.empty() ? "nothing" : core::shown(wanted)));
   for (const auto& one : found)
     if (auto ok = out.add_template(fmt::format("{}: chat template '{}'", place.string(), one.name), one.source); !ok)
       return core::fail(ok.error());

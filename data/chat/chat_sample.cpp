@@ -7,7 +7,7 @@
 namespace troupe::data {
 namespace {
 
-/// Adds tokens [begin, end) to the tokens that count, but for token 0; joins them with tokens that end where they begin.
+/// Adds tokens [begin, end) to the tokens that count, but for token 0; joins them with those that end where they begin.
 void count_tokens(std::vector<token_span>& counted, uint64_t begin, uint64_t end) {
   begin = std::max<uint64_t>(begin, 1);
   if (begin >= end) return;

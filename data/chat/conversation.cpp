@@ -289,7 +289,8 @@ core::result<labelled_tokens> labelled_tokens_of(const ordered& row, uint64_t vo
                       (*seen)[i], i));
     if (label != ignored_label && label != token)
       return core::refused(
-          fmt::format("'labels': wanted the token {} or {} at place {}, got {}: a label states whether its token counts",
+          fmt::format("'labels': wanted the token {} or {} at place {}, got {}: a label states whether its own token "
+                      "counts",
                       token, ignored_label, i, label));
     out.tokens.push_back(static_cast<uint32_t>(token));
     out.counts.push_back(label != ignored_label);

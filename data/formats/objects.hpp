@@ -1,0 +1,30 @@
+// Reads the rows of a file as JSON objects, for samples that are more than one text. Owns which kinds of files have
+// such rows; leaves each kind to its reader.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/source_file.hpp"
+#include "data/formats/files.hpp"
+
+namespace troupe::data {
+
+/// Function that receives a row, its place for errors (`FILE:LINE`, `FILE: row N`), and the byte of the file that the
+/// reader has reached. An error of the function ends the reading.
+using object_visit =
+    std::function<core::result<void>(const nlohmann::ordered_json& row, const std::string& place, uint64_t byte)>;
+
+/// Passes each row of `file`, whose kind is `kind`, to `visit`. Lines and elements of JSON are passed as they are; a
+/// table's rows have the columns of `columns` that exist, nulls included. The bytes of a table's rows are subtracted
+/// from `bytes_left`. Errors (bad_input): a kind without such rows, broken JSON with its place, every error of the
+/// table's reader; limit: more than `bytes_left`.
+core::result<void> read_objects(source_kind kind, const core::source_file& file,
+                                const std::vector<std::string>& columns, uint64_t& bytes_left,
+                                const object_visit& visit);
+
+}  // namespace troupe::data

@@ -6,10 +6,25 @@
 #include "apps/base/idle_options.hpp"
 
 namespace troupe::apps {
+namespace {
+
+/// Adds the options of commands that read samples.
+void add_sample_options(CLI::App& to, std::string& form, std::string& loss_on, std::string& chat_template) {
+  to.add_option("--form", form, "form of the rows, as data.sources names it")
+      ->capture_default_str()
+      ->type_name("{chat,instruct,labelled}");
+  to.add_option("--loss-on", loss_on, "tokens that count, as data.loss_on")
+      ->capture_default_str()
+      ->type_name("{assistant,all,last}");
+  to.add_option("--chat-template", chat_template, "as data.chat_template: a .jinja file, or the name of a template");
+}
+
+}  // namespace
 
 data_command::data_command(CLI::App& parent)
     : program_command(parent, "data", "texts to tokens and back"),
-      tokenize_(command_->add_subcommand("tokenize", "write a .bin of tokens that training reads without tokenising")) {
+      tokenize_(command_->add_subcommand("tokenize", "write a .bin of tokens that training reads without tokenising")),
+      render_(nullptr) {
   command_->require_subcommand(1);
   auto& t = tokenized_;
   tokenize_
@@ -37,7 +52,8 @@ data_command::data_command(CLI::App& parent)
   add_quiet(*tokenize_, t.verbosity);
   auto& i = inspected_;
   auto* inspect = command_->add_subcommand("inspect", "what a .bin holds: tokens, documents, vocabulary, first text");
-  inspect->add_option("file", i.file, "NAME.bin")->required();
+  inspect->add_option("file", i.file, "NAME.bin; with --decode JSON lines, a JSON array or Parquet of samples")
+      ->required();
   inspect
       ->add_option("--tokenizer", i.tokenizer,
                    "the tokenizer that decodes; by default the one that NAME.bin.json names")
@@ -46,13 +62,26 @@ data_command::data_command(CLI::App& parent)
       ->capture_default_str()
       ->type_name("{uint16,uint32}");
   inspect->add_option("--tokens", i.tokens, "number of tokens to decode at most")->capture_default_str();
+  auto* decode = inspect->add_option("--decode", i.samples, "number of samples to show; what does not count is dimmed")
+                     ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
+  add_sample_options(*inspect, i.form, i.loss_on, i.chat_template);
+  for (const char* name : {"--form", "--loss-on", "--chat-template"}) inspect->get_option(name)->needs(decode);
+  auto& r = rendered_;
+  render_ = command_->add_subcommand("render", "what a chat template makes of the first conversations of a file");
+  render_->add_option("tokenizer", r.folder, "folder of the model or its tokenizer, as data.tokenizer names it")
+      ->required();
+  render_->add_option("file", r.file, "JSON lines, a JSON array or Parquet of conversations")->required();
+  render_->add_option("--samples", r.count, "number of conversations to show at most")->capture_default_str();
+  render_->add_option("--messages-key", r.messages_key, "column of the messages; by default messages or conversations");
+  add_sample_options(*render_, r.form, r.loss_on, r.chat_template);
 }
 
 int data_command::run() const {
+  if (render_->parsed()) return render_samples(rendered_);
   if (!tokenize_->parsed()) {
     auto file = inspected_;
     file.given = given_in(*command_->get_subcommand("inspect"));
-    return inspect(file);
+    return file.samples > 0 ? decode_samples(file) : inspect(file);
   }
   auto all = tokenized_;
   all.names_text = tokenize_->count("--text-key") > 0;

@@ -18,6 +18,8 @@ class data_command : public program_command {
   CLI::App* tokenize_;
   tokenize_arguments tokenized_;
   inspect_arguments inspected_;
+  CLI::App* render_;
+  render_arguments rendered_;
 };
 
 }  // namespace troupe::apps

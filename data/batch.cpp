@@ -94,13 +94,19 @@ batch training_rows(const corpus& corpus, uint64_t first, uint64_t rows, const l
   return out;
 }
 
-/// Returns the micro-batch whose first row is row `begin` of the step's samples. Its rows are copies of the samples,
-/// which are read once a step, because the loss is the mean over the targets of all of them.
-batch counted_rows(const corpus& corpus, const batch_shape& shape, uint64_t step, uint64_t begin) {
+/// Returns the samples of the step, which all its micro-batches take their rows from.
+core::result<std::shared_ptr<const corpus::step_samples>> samples_of_step(const corpus& corpus,
+                                                                          const batch_shape& shape, uint64_t step) {
   std::vector<uint64_t> positions(shape.global_rows());
   for (uint64_t n = 0; n < positions.size(); ++n)
     positions[n] = shape.skipped.position_of(shape.samples_before(step) + n);
-  const auto read = corpus.read_step(positions);
+  return corpus.read_step(positions);
+}
+
+/// Returns the micro-batch whose first row is row `begin` of the step's samples. Its rows are copies of the samples,
+/// which are read once a step, because the loss is the mean over the targets of all of them.
+batch counted_rows(const corpus& corpus, const batch_shape& shape, uint64_t step, uint64_t begin) {
+  const auto read = samples_of_step(corpus, shape, step);
   if (!read) {
     batch out;
     out.failure = read.error();
@@ -112,7 +118,7 @@ batch counted_rows(const corpus& corpus, const batch_shape& shape, uint64_t step
     return {};
   };
   batch out = training_rows(corpus, shape.samples_before(step) + begin, shape.rows, shape.skipped, take);
-  if (!out.failure) out.loss_factor = factor_of(positions.size() * corpus.sequence(), all.targets);
+  if (!out.failure) out.loss_factor = factor_of(shape.global_rows() * corpus.sequence(), all.targets);
   return out;
 }
 
@@ -120,6 +126,11 @@ batch counted_rows(const corpus& corpus, const batch_shape& shape, uint64_t step
 
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped) {
   return training_rows(corpus, first, rows, skipped, read_window);
+}
+
+core::result<uint64_t> targets_of_step(const corpus& corpus, const batch_shape& shape, uint64_t step) {
+  TROUPE_ASSIGN(const auto samples, samples_of_step(corpus, shape, step));
+  return samples->targets;
 }
 
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {

@@ -73,6 +73,10 @@ batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_
 /// for any other rank, micro or step.
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank);
 
+/// Returns how many targets the samples of `step` have, in all its micro-batches together; the step must not be before
+/// shape.first_step. Errors: those of reading.
+core::result<uint64_t> targets_of_step(const corpus& corpus, const batch_shape& shape, uint64_t step);
+
 /// Returns the number of validation batches, of `rows` windows each, that cover every whole window of the held-out text
 /// once.
 uint64_t validation_batches(const corpus& corpus, uint64_t rows);

@@ -252,4 +252,15 @@ core::result<std::shared_ptr<const token_stream>> open_samples(const source_opti
   return sample_builder(source, samples).build();
 }
 
+core::result<chat_sample> first_sample_of(const token_stream& packed) {
+  std::vector<int64_t> tokens(packed.first_document_tokens());
+  TROUPE_TRY(packed.copy(0, tokens));
+  labelled_tokens out;
+  for (uint64_t i = 0; i < tokens.size(); ++i) {
+    out.tokens.push_back(static_cast<uint32_t>(tokens[i]));
+    out.counts.push_back(packed.counted(i, 1) > 0);
+  }
+  return sample_of(std::move(out));
+}
+
 }  // namespace troupe::data

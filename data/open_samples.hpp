@@ -27,4 +27,7 @@ struct sample_options {
 core::result<std::shared_ptr<const token_stream>> open_samples(const source_options& source,
                                                                const sample_options& samples);
 
+/// Returns the first sample of a stream of packed samples. Errors: those of reading.
+core::result<chat_sample> first_sample_of(const token_stream& packed);
+
 }  // namespace troupe::data

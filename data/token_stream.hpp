@@ -78,8 +78,8 @@ class token_stream {
   uint64_t find_targets(uint64_t first, std::span<const int64_t> row, std::span<int64_t> targets) const;
   /// Returns how many of the tokens [first, first + count) count as targets.
   [[nodiscard]] uint64_t counted(uint64_t first, uint64_t count) const;
-  /// Returns the borders between tokens that count and tokens that do not, ascending: tokens count from each border with
-  /// an even number up to the next one. Empty without selects_targets().
+  /// Returns the borders between tokens that count and tokens that do not, ascending: tokens count from each border
+  /// with an even number up to the next one. Empty without selects_targets().
   [[nodiscard]] std::span<const uint64_t> counted_borders() const { return counted_; }
   /// Returns how the stream consists of rows that were packed before; nullopt: windows may begin anywhere.
   [[nodiscard]] const std::optional<packed_layout>& packed() const { return packed_; }
@@ -89,6 +89,8 @@ class token_stream {
   void document_starts(uint64_t first, std::span<const int64_t> tokens, std::span<uint32_t> out) const;
 
   [[nodiscard]] uint64_t documents() const { return documents_; }
+  /// Returns the number of tokens of the first document; all tokens, if only an end-of-text token shows its end.
+  [[nodiscard]] uint64_t first_document_tokens() const { return starts_.size() > 1 ? starts_[1] : size_; }
   /// Returns a summary of the files that were read, for people.
   [[nodiscard]] const source_summary& summary() const { return summary_; }
   /// True if each token is a byte of text; false if tokens are something else or unknown.

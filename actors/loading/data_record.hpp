@@ -19,9 +19,9 @@ namespace troupe::actors {
 inline constexpr uint64_t digested_tokens = uint64_t{1} << 22;
 inline constexpr uint64_t digested_block_tokens = 4096;
 
-/// Returns the record by which a later run compares its data with `corpus`, whose sources are called `names`. The digest
-/// of packed samples covers which tokens count, and how the samples were made. Errors:
-/// those of reading the sources.
+/// Returns the record by which a later run compares its data with `corpus`, whose sources are called `names`. The
+/// digest of packed samples covers which tokens count, and how the samples were made. Errors: those of reading the
+/// sources.
 core::result<formats::data_record> record_of(const data::corpus& corpus, const std::vector<std::string>& names,
                                              double validation_fraction, const std::string& tokenizer);
 

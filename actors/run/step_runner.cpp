@@ -9,6 +9,8 @@
 #include "actors/run/training_run.hpp"
 #include "core/clock.hpp"
 #include "core/system/cores.hpp"
+#include "data/batch.hpp"
+#include "data/corpus.hpp"
 #include "plan/layout/communicators.hpp"
 
 namespace troupe::actors {
@@ -118,7 +120,11 @@ core::result<step_report> step_runner::train_once() {
   report.grad_norm = did.result.grad_norm;
   report.skipped = did.result.skipped;
   report.save_asked = did.save_asked;
-  report.tokens = run_.term->loader.shape.global_rows() * run_.term->plan.sequence;
+  const auto& loader = run_.term->loader;
+  report.tokens = loader.shape.global_rows() * run_.term->plan.sequence;
+  // Counting masked tokens would read the step's texts again.
+  if (loader.corpus != nullptr && loader.corpus->selects_targets() && loader.corpus->masking() == nullptr)
+    report.counted = data::targets_of_step(*loader.corpus, loader.shape, report.step - 1).value_or(0);
   const auto spans = std::make_shared<std::vector<telemetry::rank_spans>>();
   for (rank_report& r : *did.ranks) spans->push_back(std::move(r.spans));
   report.lanes = telemetry::summarise(*spans, core::usable_cores());

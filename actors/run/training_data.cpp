@@ -8,7 +8,11 @@
 
 #include "actors/loading/data_record.hpp"
 #include "actors/modules/host_run.hpp"
+#include "core/sample_types.hpp"
+#include "data/chat/chat_format.hpp"
+#include "data/chat/chat_sample.hpp"
 #include "data/masking.hpp"
+#include "data/open_samples.hpp"
 #include "data/tokenizers/opening/open_tokenizer.hpp"
 #include "job/model/masked_tokens.hpp"
 
@@ -117,6 +121,7 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
   if (auto ok = data::check_vocabulary(tokenizer_->description(), plan.spec.vocabulary); !ok)
     return core::fail(ok.error().in("data.tokenizer '" + c.data.tokenizer + "'"));
 
+  TROUPE_TRY(open_format());
   if (is_shared) return {};  // share_texts() reads them, once per machine
   std::vector<std::shared_ptr<const data::token_stream>> streams;
   for (const auto& source : sources()) {
@@ -124,6 +129,40 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
     streams.push_back(std::move(stream));
   }
   return take_streams(std::move(streams));
+}
+
+core::result<void> training_data::open_format() {
+  const auto& d = config_->data;
+  if (!config::has_form(d, "chat", "instruct")) return {};
+  auto opened = data::chat_format::open(d.tokenizer_path, d.chat_template);
+  if (!opened) return core::fail(opened.error().in("data.chat"));
+  if (auto ok = data::check_vocabulary(opened->tokenizer().description(), vocabulary_); !ok)
+    return core::fail(ok.error().in("data.tokenizer '" + d.tokenizer + "'"));
+  format_ = std::make_shared<const data::chat_format>(std::move(*opened));
+  return {};
+}
+
+core::result<std::shared_ptr<const data::token_stream>> training_data::open_packed(
+    const config::data_source& s, const data::source_options& from) const {
+  const auto& d = config_->data;
+  if (spec_.family->is_encoder)
+    return core::refused(fmt::format("'{}': wanted texts for a {} model, which finds masked tokens, got a source of "
+                                     "the form {}",
+                                     s.text.string(), spec_.family->model_type, s.form));
+  data::sample_options how;
+  // The configuration's table of keys accepts no other names.
+  how.reading.form = core::sample_form_from(s.form).value_or(core::sample_form::chat);
+  how.reading.loss_on = core::loss_part_from(d.loss_on).value_or(core::loss_part::assistant);
+  how.too_long = core::long_sample_from(d.too_long).value_or(core::long_sample::refuse);
+  if (how.reading.form != core::sample_form::labelled) how.reading.format = format_;
+  if (s.text_key != data::source_options{}.text_key) how.reading.messages_key = s.text_key;
+  how.reading.vocab_size = vocabulary_;
+  how.sequence = sequence_;
+  how.validation_fraction = d.validation_fraction;
+  how.fill = tokenizer_->end_of_text().value_or(0);
+  // Some families give the padding token no position, so no input may be it.
+  if (spec_.first_position > 0 && spec_.padding_token == how.fill) how.fill = how.fill == 0 ? 1 : 0;
+  return data::open_samples(from, how);
 }
 
 std::vector<config::data_source> training_data::sources() const {
@@ -147,7 +186,7 @@ core::result<std::shared_ptr<const data::token_stream>> training_data::open_sour
     const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
     return (!on_reading_ || on_reading_(r)) && watch.go_on(share).has_value();
   };
-  auto stream = data::open_tokens(source);
+  auto stream = s.form == "text" ? data::open_tokens(source) : open_packed(s, source);
   if (!stream) return stream;
   if (auto ok = data::check_bytes_as_ids((*stream)->tokens_are_bytes(), c.data.tokenizer, vocabulary_); !ok)
     return core::fail(ok.error().in("'" + s.text.string() + "'"));
@@ -195,6 +234,17 @@ std::vector<std::string> training_data::sentences() const {
   for (size_t i = 0; i < corpus_->sources() && i < named.size(); ++i)
     out.push_back(data::sentence_of(corpus_->source(i).summary(), named[i].text.string()));
   return out;
+}
+
+std::vector<data::counted_text> training_data::first_sample() const {
+  for (size_t i = 0; corpus_ != nullptr && i < corpus_->sources(); ++i) {
+    const auto& stream = corpus_->source(i);
+    if (!stream.packed()) continue;
+    const auto sample = data::first_sample_of(stream);
+    const bool is_known = stream.maker() || stream.tokens_are_bytes();
+    return sample && is_known ? data::texts_of(*sample, *tokenizer_) : std::vector<data::counted_text>();
+  }
+  return {};
 }
 
 }  // namespace troupe::actors

@@ -18,6 +18,12 @@
 #include "job/blueprint.hpp"
 #include "models/table/model_spec.hpp"
 
+namespace troupe::data {
+class chat_format;
+struct counted_text;
+struct source_options;
+}  // namespace troupe::data
+
 namespace troupe::actors {
 
 /// Tokenised texts, and the tokenizer that produced the tokens.
@@ -50,8 +56,12 @@ class training_data {
   /// Returns the function that makes a host program's own batches; empty if the batches come from the corpus.
   [[nodiscard]] const std::function<std::shared_ptr<const data::batch>(const next_batch&)>& cut() const { return cut_; }
   [[nodiscard]] bool tokens_are_bytes() const { return corpus_ != nullptr && corpus_->tokens_are_bytes(); }
-  /// Returns a line of text for each source that was read: files, tokens and documents.
+  /// Returns a line of text for each source that was read: files, tokens and documents; for packed samples also how
+  /// many tokens count.
   [[nodiscard]] std::vector<std::string> sentences() const;
+  /// Returns the text of the first sample of the first source of packed samples, divided where tokens begin or cease to
+  /// count; empty without such a source, and for tokens of an unknown tokenizer.
+  [[nodiscard]] std::vector<data::counted_text> first_sample() const;
   /// Returns the record by which a later run compares its data with these, computed at the first call; none for a
   /// host program's own batches, or if the data can no longer be read.
   const std::optional<formats::data_record>& record();
@@ -62,10 +72,18 @@ class training_data {
   /// token is known, and masking of a model that finds the next token.
   [[nodiscard]] core::result<std::shared_ptr<const data::masking>> make_masking() const;
 
+  /// Opens the chat template and the tokenizer of conversations, if a source has some.
+  core::result<void> open_format();
+  /// Reads a source whose samples are more than a text.
+  [[nodiscard]] core::result<std::shared_ptr<const data::token_stream>> open_packed(const config::data_source& source,
+                                                                                    const data::source_options& from)
+      const;
+
   models::model_spec spec_;
   uint64_t vocabulary_ = 0, sequence_ = 0;
   std::function<bool(const data::reading_progress&)> on_reading_;
   std::shared_ptr<data::tokenizer> tokenizer_;
+  std::shared_ptr<const data::chat_format> format_;  ///< null without conversations
   std::shared_ptr<const data::corpus> corpus_;
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut_;
   std::optional<formats::data_record> record_;

@@ -8,6 +8,7 @@
 #include "actors/run/model_file.hpp"
 #include "actors/run/training_run.hpp"
 #include "actors/session/state_access.hpp"
+#include "data/chat/chat_sample.hpp"
 #include "job/measured_costs.hpp"
 #include "plan/schedule/text.hpp"
 
@@ -98,6 +99,11 @@ data::tokenizer* session::tokenizer() const {
 
 bool session::tokens_are_bytes() const { return run_->data.tokens_are_bytes(); }
 std::vector<std::string> session::read_sources() const { return run_->data.sentences(); }
+std::vector<std::pair<std::string, bool>> session::first_sample() const {
+  std::vector<std::pair<std::string, bool>> out;
+  for (auto& part : run_->data.first_sample()) out.emplace_back(std::move(part.text), part.counts);
+  return out;
+}
 
 // ---- Functions that concern the other processes of the job
 

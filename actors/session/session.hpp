@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/loading/load_options.hpp"
@@ -111,6 +112,9 @@ class session {  ///< one training run, from its opening to its end
   /// Returns a line of text for each source that was read, with its files, tokens and documents; none for an embedding
   /// program's own batches.
   [[nodiscard]] std::vector<std::string> read_sources() const;
+  /// Returns the text of the first conversation, prompt or list of labelled tokens that the run trains on, in parts;
+  /// the flag of a part is true if its tokens count. Empty if the sources are texts.
+  [[nodiscard]] std::vector<std::pair<std::string, bool>> first_sample() const;
 
   /// True if this process leads the job, so that its host program calls the steps; exactly one process leads.
   [[nodiscard]] bool leads() const;

@@ -31,6 +31,7 @@ constexpr command_example examples[] = {
     {"data", "troupe data tokenize examples/corpus.txt --tokenizer bytes --output corpus.bin"},
     {"data tokenize", "troupe data tokenize examples/corpus.txt --tokenizer bytes --output corpus.bin"},
     {"data inspect", "troupe data inspect corpus.bin --tokens 20"},
+    {"data render", "troupe data render bytes examples/chat.jsonl --chat-template examples/chatml.jinja"},
     {"doctor", "troupe doctor /var/tmp"},
     {"checkpoint", "troupe checkpoint inspect run"},
     {"checkpoint inspect", "troupe checkpoint inspect run"},

@@ -94,6 +94,13 @@ void add_objective_problems(const config::job_config& job, const models::model_s
                             std::vector<key_problem>& out) {
   if (auto found = job::masking_problem(job, spec)) out.push_back({std::move(found->key), std::move(found->text)});
   if (!spec.family->is_encoder) return;
+  for (const auto& source : job.data.sources)
+    if (source.form != "text") {
+      out.push_back({"data", fmt::format("wanted texts for a {} model, which finds masked tokens, got a source of the "
+                                         "form {}",
+                                         spec.family->model_type, source.form)});
+      break;
+    }
   const auto& given = job.data.masking.mask_token_id;
   std::optional<uint64_t> token = spec.mask_token;
   if (given) token = given;

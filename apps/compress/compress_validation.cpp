@@ -51,7 +51,8 @@ core::result<void> check_method(const compress_arguments& a) {
 bool has_own_validation(const config::job_config& job) {
   std::error_code e;
   return job.data.validation_fraction > 0 && !job.data.sources.empty() &&
-         std::ranges::all_of(job.data.sources, [&](const auto& s) { return fs::exists(s.text, e); });
+         std::ranges::all_of(job.data.sources,
+                             [&](const auto& s) { return s.form == "text" && fs::exists(s.text, e); });
 }
 
 bool has_own_validation(const compress_arguments& a) {

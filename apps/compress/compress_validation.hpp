@@ -12,7 +12,8 @@ namespace troupe::apps {
 /// `--calibrate` without this option, and a method that the output's format does not support.
 core::result<void> check_method(const compress_arguments& a);
 
-/// True if the run of the checkpoint that `a` names held out a part of its text, and the text still exists.
+/// True if the run of the checkpoint that `a` names held out a part of its text, which still exists. False for a run on
+/// conversations, because only some of their tokens count.
 bool has_own_validation(const compress_arguments& a);
 bool has_own_validation(const config::job_config& job);
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
+#include "apps/base/counted_text.hpp"
 #include "apps/base/terminal.hpp"
 #include "core/system/instruction_path.hpp"
 #include "core/text.hpp"
@@ -16,6 +18,25 @@
 #include "plan/stages.hpp"
 
 namespace troupe::apps {
+namespace {
+
+/// Shows the beginning of the first conversation, so that a wrong template, or wrong answers, are noticed.
+void show_first_sample(const actors::session& s) {
+  constexpr size_t most_bytes = 1200;
+  const auto parts = s.first_sample();
+  if (parts.empty()) return;
+  const bool dims = rewrites_lines(STDOUT_FILENO);
+  counted_writer out(dims);
+  size_t left = most_bytes;
+  for (const auto& [text, counts] : parts) {
+    out.add(std::string_view(text).substr(0, left), counts);
+    left -= std::min(left, text.size());
+  }
+  std::printf("first sample (%s):\n%s%s\n", dims ? "what is dimmed does not count" : "what counts is in [[ ]]",
+              out.text().c_str(), left == 0 ? " ..." : "");
+}
+
+}  // namespace
 
 output_style style_of(const train_arguments& a) {
   if (a.form == output_form::json) return output_style::json;
@@ -56,6 +77,7 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
   if (const auto adapters = job::adapters_sentence(s.table()); for_people && !adapters.empty())
     std::printf("%s\n", adapters.c_str());
   for (const auto& source : s.read_sources()) log_line(style, "data " + source);
+  if (for_people) show_first_sample(s);
   if (for_people && from.empty() && !c.model.path.empty()) std::printf("weights from %s\n", c.model.path.c_str());
   if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
   if (s.steps_done() >= c.steps)

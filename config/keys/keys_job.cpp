@@ -91,7 +91,7 @@ constexpr auto sources = [](job_config & c) -> auto& { return c.data.sources; };
 void add_source_keys(key_rows& t) {
   t.row("data.sources[]", section)
       .list_of(
-          sources, +[](const job& c) { return c.data.text.empty() ? c.data.sources.size() : 0; })
+          sources, +[](const job& c) { return c.data.has_short_form() ? 0 : c.data.sources.size(); })
       .means("The texts to train on, in place of data.text.");
   t.row("data.sources[].text", path).needed().into_item<&data_source::text>(sources).means("As data.text.");
   t.row("data.sources[].weight", number)
@@ -101,7 +101,49 @@ void add_source_keys(key_rows& t) {
       .means("Its share of the samples, against the other weights.");
   t.row("data.sources[].text_key", text)
       .into_item<&data_source::text_key>(sources)
-      .means("As data.text_key, which it is by default.");
+      .means("As data.text_key, which it is by default for texts; for a chat, the column of its messages.");
+  t.row("data.sources[].form", text)
+      .by_default("text")
+      .one_of({"text", "chat", "instruct", "labelled"})
+      .into_item<&data_source::form>(sources)
+      .means("How its rows become samples: as data.text, data.chat, data.instruct or data.labelled.");
+}
+
+void add_sample_form_keys(key_rows& t) {
+  using data = data_section;
+  t.row("data.chat", path)
+      .into<&job::data, &data::chat>()
+      .means(
+          "Conversations to train on, in place of data.text: JSON lines, a JSON array or Parquet with OpenAI's "
+          "`messages` or ShareGPT's `conversations`. The tokenizer's chat template renders them, and the loss is that "
+          "of the answers.");
+  t.row("data.instruct", path)
+      .into<&job::data, &data::instruct>()
+      .means(
+          "Prompts with answers to train on, in place of data.text: `prompt` and `completion`, or Alpaca's "
+          "`instruction`, `input` and `output`. The loss is that of the answers.");
+  t.row("data.labelled", path)
+      .into<&job::data, &data::labelled>()
+      .means(
+          "Tokens to train on, in place of data.text: `input_ids`, and `labels` that are -100 where a token does not "
+          "count.");
+  t.row("data.chat_template", text)
+      .into<&job::data, &data::chat_template>()
+      .means(
+          "The chat template: a file whose name ends in .jinja, or the name of one of the tokenizer's; `joined` is for "
+          "prompts with completions that follow each other without one. By default the tokenizer's own.");
+  t.row("data.loss_on", text)
+      .by_default("assistant")
+      .one_of({"assistant", "all", "last"})
+      .into<&job::data, &data::loss_on>()
+      .means("The tokens of a conversation whose loss counts: those of the assistant, all, or those of its last turn.");
+  t.row("data.too_long", text)
+      .by_default("refuse")
+      .one_of({"refuse", "drop", "cut"})
+      .into<&job::data, &data::too_long>()
+      .means(
+          "What becomes of a sample of conversations, prompts or labelled tokens that is longer than "
+          "data.sequence_length: an error, nothing, or its first tokens.");
 }
 
 void add_masking_keys(key_rows& t) {
@@ -189,6 +231,7 @@ void add_data_keys(key_rows& t) {
       .into<&job::data, &data::prefetch_batches>()
       .means("Global batches the loader keeps ready.");
   add_source_keys(t);
+  add_sample_form_keys(t);
   add_masking_keys(t);
 }
 

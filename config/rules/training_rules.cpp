@@ -5,7 +5,9 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <filesystem>
 
 #include "config/keys/values.hpp"
 #include "config/rules/resolve.hpp"
@@ -54,13 +56,25 @@ class training : key_rules {
     data_section& d = config_.data;
     const auto list = given_.lists.find("data.sources");
     const bool listed = list != given_.lists.end();
-    if (listed && has("data.text")) error("data.text", "cannot be combined with data.sources: remove one of the two");
+    std::string_view only;  // the short form that is given; empty: none
+    for (const auto& [key, path] : short_forms(d)) {
+      if (!has(key)) continue;
+      if (listed) error(key, "cannot be combined with data.sources: remove one of the two");
+      if (!only.empty())
+        error(key, fmt::format("cannot be combined with {}: remove one of the two, or list both in data.sources, each "
+                               "with its form",
+                               only));
+      only = only.empty() ? key : only;
+    }
     if (listed && list->second == 0) error("data.sources", "wanted a list of at least one source, got []");
-    if (!listed && !has("data.text") && !given_.was_refused("data") && !given_.was_refused("data.sources"))
+    if (!listed && only.empty() && !given_.was_refused("data") && !given_.was_refused("data.sources"))
       error("data.text", "wanted a path (or data.sources), got nothing: the key is required");
     if (!listed) d.sources = {{d.text, 1, d.text_key}};
+    for (const auto& [key, path] : short_forms(d))
+      if (!listed && key == only) d.sources = {{*path, 1, d.text_key, std::string(key.substr(key.find('.') + 1))}};
     for (data_source& source : d.sources)
-      if (source.text_key.empty()) source.text_key = d.text_key;
+      if (source.text_key.empty()) source.text_key = source.form == "text" ? d.text_key : data_section{}.text_key;
+    samples(listed);
     const setting* tokenizer = value_of("data.tokenizer");
     if (tokenizer == nullptr || d.tokenizer == "bytes" || d.tokenizer == "bytes-as-ids") return;
     const auto& folder = report_.sources.at(tokenizer->at.source).folder;
@@ -70,6 +84,43 @@ class training : key_rules {
       error("data.tokenizer", fmt::format("wanted bytes, or the path of a SentencePiece .model or of a folder with "
                                           "vocab.json and merges.txt, got {}, which does not exist",
                                           d.tokenizer_path.string()));
+  }
+
+  struct short_form {
+    std::string_view key;
+    const std::filesystem::path* path;
+  };
+  static std::array<short_form, 4> short_forms(const data_section& d) {
+    return {{{"data.text", &d.text},
+             {"data.chat", &d.chat},
+             {"data.instruct", &d.instruct},
+             {"data.labelled", &d.labelled}}};
+  }
+
+  /// Applies the rules of sources whose samples are more than a text. Their rows are packed, so that attention stays
+  /// within a sample unless data.document_mask says otherwise.
+  void samples(bool listed) {
+    data_section& d = config_.data;
+    const std::string common = data_section{}.text_key;
+    for (size_t i = 0; i < d.sources.size(); ++i)
+      if (const auto& one = d.sources[i]; (one.form == "instruct" || one.form == "labelled") && one.text_key != common)
+        error(listed ? fmt::format("data.sources[{}].text_key", i) : "data.text_key",
+              fmt::format("no effect: the columns of the form {} have fixed names; remove this key, got {}", one.form,
+                          quoted(one.text_key)));
+    constexpr std::string_view mask = "data.document_mask";
+    if (has_form(d, "chat", "instruct") || has_form(d, "labelled"))
+      if (value_of(mask) == nullptr && !given_.was_refused(mask)) {
+        d.document_mask = true;
+        derived_.emplace(mask, "derived");
+      }
+    const setting* chat = value_of("data.chat_template");
+    if (chat == nullptr || !d.chat_template.ends_with(".jinja")) return;
+    const auto file = (report_.sources.at(chat->at.source).folder / d.chat_template).lexically_normal();
+    std::error_code failure;
+    if (!std::filesystem::is_regular_file(file, failure))
+      error("data.chat_template", fmt::format("wanted a file with a template, got {}, which does not exist",
+                                              file.string()));
+    d.chat_template = file.string();
   }
 
   /// Refuses evaluations between steps for which no part of the text is held out.

@@ -1,10 +1,12 @@
 // The part of job_config with the input and output of a run: data, evaluation, checkpoints, telemetry.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -18,6 +20,7 @@ struct data_source {
   double weight = 1;
   /// Key or column of the text in the source's files; data_section::text_key if the source names none.
   std::string text_key;
+  std::string form = "text";  ///< how the rows become samples: a name of core::sample_form
 };
 
 /// Steps whose samples are left out: the samples that these steps would use if only the earlier items of the list were
@@ -37,14 +40,21 @@ struct masking_section {
 };
 
 struct data_section {          ///< configuration section `data`
-  std::filesystem::path text;  ///< key `text`, the short form of one source; empty if `sources` was given
-  /// Sources of samples; after load at least one, which may come from the key `text`.
+  std::filesystem::path text;  ///< key `text`, the short form of one source; empty if another key gives the sources
+  /// Keys `chat`, `instruct` and `labelled`: short forms of one source whose samples are more than a text.
+  std::filesystem::path chat, instruct, labelled;
+  /// Sources of samples; after load at least one, which may come from one of the short forms.
   std::vector<data_source> sources;
   std::string text_key = "text";    ///< the key of a JSON line that holds its text
   std::string tokenizer = "bytes";  ///< `bytes`, or the path of a tokenizer as the configuration gives it
   /// False: files of tokens may be of any tokenizer, and the bytes of texts are their tokens.
   bool tokenizer_given = false;
   std::filesystem::path tokenizer_path;  ///< path of the tokenizer, absolute; empty for `bytes`
+  /// The chat template: empty for the tokenizer's own, the name of one of them, the absolute path of a .jinja file, or
+  /// `joined` for prompts and completions without a template.
+  std::string chat_template;
+  std::string loss_on = "assistant";  ///< tokens of conversations that count: a name of core::loss_part
+  std::string too_long = "refuse";    ///< treatment of samples longer than a row: a name of core::long_sample
   /// True: attention does not cross the borders of documents, and positions are counted from a document's start.
   bool document_mask = false;
   masking_section masking;
@@ -54,7 +64,18 @@ struct data_section {          ///< configuration section `data`
   double validation_fraction = 0;
   uint64_t prefetch_batches = 4;
   std::vector<skipped_steps> skip;
+
+  /// True if `sources` comes from one of the short forms.
+  [[nodiscard]] bool has_short_form() const {
+    return !text.empty() || !chat.empty() || !instruct.empty() || !labelled.empty();
+  }
 };
+
+/// True if some source of `data` has one of the forms `first` and `second`.
+inline bool has_form(const data_section& data, std::string_view first, std::string_view second = {}) {
+  return std::ranges::any_of(data.sources,
+                             [&](const data_source& one) { return one.form == first || one.form == second; });
+}
 
 enum class spike_action : uint8_t { none, skip, stop };  ///< reaction to a spike of the loss: `on_spike.action`
 

@@ -91,7 +91,7 @@ core::result<chat_format> chat_format::open(const std::filesystem::path& place, 
     TROUPE_ASSIGN(names, names_of_tokens(folder));
   }
   out.token_names_ = std::make_shared<const nlohmann::ordered_json>(std::move(names));
-  if (wanted == no_chat_template) return out;
+  if (wanted == joined_template) return out;
   if (std::string_view(wanted).ends_with(".jinja")) {
     TROUPE_ASSIGN(const auto source, core::read_file(wanted, max_chat_template_bytes));
     TROUPE_TRY(out.add_template(wanted, source));
@@ -109,7 +109,7 @@ core::result<chat_format> chat_format::open(const std::filesystem::path& place, 
                           "none")
             : fmt::format("'{}' has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json): "
                           "name one by data.chat_template: FILE.jinja, or, for prompts with completions, {}",
-                          place.string(), no_chat_template));
+                          place.string(), joined_template));
   std::vector<std::string> all;
   for (const auto& one : found) all.push_back(one.name);
   if (!wanted.empty()) std::erase_if(found, [&](const template_text& one) { return one.name != wanted; });

@@ -20,19 +20,19 @@ namespace troupe::data {
 class chat_template;
 
 /// Value of data.chat_template for prompts and completions that follow each other without a template.
-inline constexpr std::string_view no_chat_template = "none";
+inline constexpr std::string_view joined_template = "joined";
 /// Largest size in bytes of a file with a chat template.
 inline constexpr uint64_t max_chat_template_bytes = uint64_t{4} << 20;
 
 class chat_format {
  public:
   /// Opens the tokenizer at `place`, a path as for open_tokenizer(), and its templates. `wanted` is the path of a file
-  /// with a template (its name ends in .jinja), the name of one of the folder's templates, no_chat_template, or empty:
+  /// with a template (its name ends in .jinja), the name of one of the folder's templates, joined_template, or empty:
   /// the folder's own. Errors (bad_input): those of the tokenizer and of the template's syntax; no template; no
   /// template of that name.
   static core::result<chat_format> open(const std::filesystem::path& place, const std::string& wanted);
 
-  /// Returns the template of conversations with or without tools; null for no_chat_template. As in transformers, the
+  /// Returns the template of conversations with or without tools; null for joined_template. As in transformers, the
   /// template named tool_use is that of conversations with tools, if the folder has one.
   [[nodiscard]] const chat_template* template_for(bool has_tools) const;
   /// Returns the variables of special tokens, such as bos_token; an object.

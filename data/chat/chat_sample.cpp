@@ -56,6 +56,22 @@ chat_sample sample_of(labelled_tokens from) {
   return out;
 }
 
+std::vector<counted_text> texts_of(const chat_sample& x, const tokenizer& by) {
+  const std::span<const uint32_t> tokens(x.tokens);
+  std::vector<counted_text> out;
+  uint64_t at = 0;
+  const auto add = [&](uint64_t end, bool counts) {
+    if (end > at) out.push_back({by.decode(tokens.subspan(at, end - at)), counts});
+    at = std::max(at, end);
+  };
+  for (const auto& one : x.counted) {
+    add(one.begin, false);
+    add(one.end, true);
+  }
+  add(tokens.size(), false);
+  return out;
+}
+
 void cut_sample(chat_sample& x, uint64_t most) {
   if (x.tokens.size() <= most) return;
   x.tokens.resize(most);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,15 @@ core::result<chat_sample> sample_of(const chat_format& by, const rendered_conver
 
 /// Returns the sample of prepared tokens.
 chat_sample sample_of(labelled_tokens from);
+
+/// A part of a sample's text, of tokens that all count or all do not.
+struct counted_text {
+  std::string text;
+  bool counts = false;
+};
+
+/// Returns the text of a sample, for people, divided where tokens begin or cease to count.
+std::vector<counted_text> texts_of(const chat_sample& x, const tokenizer& by);
 
 /// Cuts a sample to its first `most` tokens.
 void cut_sample(chat_sample& x, uint64_t most);

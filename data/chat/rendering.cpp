@@ -94,7 +94,7 @@ core::result<rendered_conversation> render(const chat_format& by, const conversa
     if (from.is_pair()) return joined_pair(from, part);
     return core::refused(fmt::format("data.chat_template: wanted a template for messages and for Alpaca's fields, got "
                                      "{}, which is for prompts with completions",
-                                     no_chat_template));
+                                     joined_template));
   }
   conversation_renderer renderer(by, *form, from);
   const size_t messages = from.messages.size();

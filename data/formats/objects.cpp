@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "core/json_text.hpp"
-#include "data/formats/columns/parquet_rows.hpp"
 #include "data/formats/json_lines.hpp"
 #include "data/formats/text_window.hpp"
 

@@ -19,6 +19,13 @@ namespace troupe::data {
 using object_visit =
     std::function<core::result<void>(const nlohmann::ordered_json& row, const std::string& place, uint64_t byte)>;
 
+/// Passes the rows of a Parquet file to `visit`, with the columns of `columns` that the file has: texts, integers,
+/// floating-point numbers and booleans, in structures and lists of any nesting. The bytes of the values are subtracted
+/// from `bytes_left`. Errors: bad_input with the file's name, also for a value of another type and for a file with none
+/// of the columns; limit.
+core::result<void> read_parquet_rows(const core::source_file& file, const std::vector<std::string>& columns,
+                                     uint64_t& bytes_left, const object_visit& visit);
+
 /// Passes each row of `file`, whose kind is `kind`, to `visit`. Lines and elements of JSON are passed as they are; a
 /// table's rows have the columns of `columns` that exist, nulls included. The bytes of a table's rows are subtracted
 /// from `bytes_left`. Errors (bad_input): a kind without such rows, broken JSON with its place, every error of the

@@ -38,11 +38,11 @@ namespace {
 std::string step_json(const actors::step_report& r, bool is_again) {
   return text_of(
       "{\"event\":\"step\",\"step\":%llu,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,\"loss_scale\":%s,\"tokens_per_s\":%"
-      "s,\"step_s\":%s,\"skipped\":%s%s}\n",
+      "s,\"step_s\":%s,\"skipped\":%s%s%s}\n",
       static_cast<unsigned long long>(r.step), json_number(r.loss).c_str(), json_number(r.lr).c_str(),
       json_number(r.grad_norm).c_str(), json_number(r.loss_scale).c_str(),
       json_number(double(r.tokens) / r.seconds).c_str(), json_number(r.seconds).c_str(), r.skipped ? "true" : "false",
-      is_again ? ",\"again\":true" : "");
+      r.counted > 0 ? fmt::format(",\"counted_tokens\":{}", r.counted).c_str() : "", is_again ? ",\"again\":true" : "");
 }
 
 }  // namespace
@@ -81,6 +81,7 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
               static_cast<unsigned long long>(total_), shown(r.loss), r.lr, shown(r.grad_norm), tokens_per_s_);
   if (const std::string use = use_text(); !use.empty()) text += "  " + use;
   text += "  " + core::human_bytes(memory_bytes) + "  ETA " + core::clock_text(left_s);
+  if (r.counted > 0) text += fmt::format("  {:.0f} % count", 100.0 * double(r.counted) / double(r.tokens));
   if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
   if (style_ == output_style::lines) {
     std::printf("%s\n", text.c_str());

@@ -52,6 +52,8 @@ constexpr uint64_t micro_batch = 4;
 constexpr uint64_t usual_samples = 16;
 constexpr uint64_t ranks_max = uint64_t{1} << 20;
 constexpr const char* usual_validation = "0.05";
+/// Keys that name the data of a run.
+constexpr const char* data_keys[] = {"data.text", "data.chat", "data.instruct", "data.labelled", "data.sources"};
 /// Learning rates that a job for a new model, and one for a trained model, begins with.
 constexpr const char* first_rate = "6.0e-4";
 constexpr const char* tuning_rate = "2.0e-5";
@@ -161,12 +163,19 @@ class maker {
   }
 
   core::result<void> put_data() {
-    if (!a_.text.empty()) {
-      if (is_other_text()) text_.put("checkpoint.load.changed_data", "true");
-      text_.drop("data.sources");
-      text_.put("data.text", path_in_file(a_.text, folder_));
-    } else if (!has("data.text") && !has("data.sources")) {
-      return fail(error_kind::bad_input, "--text: wanted a file or folder of text to train on, got none");
+    const bool is_chat = !a_.chat.empty();
+    if (is_chat || !a_.text.empty()) {
+      if (is_chat ? names_data() && has("checkpoint.load.path") : is_other_text())
+        text_.put("checkpoint.load.changed_data", "true");
+      const std::string_view key = is_chat ? "data.chat" : "data.text";
+      for (const char* other : data_keys)
+        if (other != key) text_.drop(other);
+      text_.put(key, path_in_file(is_chat ? a_.chat : a_.text, folder_));
+      // Samples of which an answer would be cut away teach nothing, and a longer one must not end the run.
+      if (is_chat && !has("data.too_long")) text_.put("data.too_long", "drop");
+    } else if (!names_data()) {
+      return fail(error_kind::bad_input,
+                  "--text: wanted a file or folder of text to train on (or conversations, as --chat), got none");
     }
     TROUPE_ASSIGN(const auto vocabulary, vocabulary_of(a_.tokenizer));
     TROUPE_TRY(put_tokenizer());
@@ -178,9 +187,14 @@ class maker {
     return {};
   }
 
+  /// True if the imported source names the data of its run.
+  [[nodiscard]] bool names_data() const {
+    return std::ranges::any_of(data_keys, [&](const char* key) { return has(key); });
+  }
+
   /// True if the new job continues a run from its checkpoint (`--from`), and `--text` is not the text of that run.
   [[nodiscard]] bool is_other_text() const {
-    if (!has("checkpoint.load.path") || (!has("data.text") && !has("data.sources"))) return false;
+    if (!has("checkpoint.load.path") || !names_data()) return false;
     std::error_code e;
     const fs::path whole = fs::absolute(a_.text, e).lexically_normal();
     return text_.value_of("data.text") != config::quoted(whole.string());
@@ -470,6 +484,11 @@ core::result<void> check_answers(const first_job_answers& a) {
     return fail(
         error_kind::bad_input,
         fmt::format("--text: wanted a file or folder of text, got {}, which does not exist", core::shown(a.text)));
+  if (!a.chat.empty() && !a.text.empty())
+    return core::refused("--chat: cannot be combined with --text: leave one of them out");
+  if (!a.chat.empty() && !fs::exists(a.chat, e))
+    return core::refused(fmt::format("--chat: wanted a file or folder of conversations, got {}, which does not exist",
+                                     core::shown(a.chat)));
   TROUPE_TRY(vocabulary_of(a.tokenizer));
   return {};
 }
@@ -480,7 +499,7 @@ core::result<source_says> look_at_source(const fs::path& from, const std::vector
   TROUPE_TRY(put_source(text, given, from, fs::current_path(), ignored_keys));
   const auto has = [&](std::string_view key) { return text.has(key) || given.contains(std::string(key)); };
   return source_says{.model = text.has_below("model"),
-                     .text = has("data.text") || has("data.sources"),
+                     .text = std::ranges::any_of(data_keys, has),
                      .tokenizer = has("data.tokenizer") || has("data.text") || data::has_vocabulary(from),
                      .steps = has("steps"),
                      .samples = has("train_batch_size") || has("train_micro_batch_size_per_gpu")};

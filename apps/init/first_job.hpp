@@ -15,6 +15,7 @@ namespace troupe::apps {
 struct first_job_answers {
   std::string model;                      ///< size of the model, such as 10M, or a Hugging Face folder
   std::string text;                       ///< path of the text to train on
+  std::string chat;                       ///< path of the conversations to train on, in place of a text
   std::string tokenizer;                  ///< tokenizer of the text: `bytes`, or a path
   std::vector<std::string> ignored_keys;  ///< keys of the model's config.json to ignore
   uint64_t steps = 0;

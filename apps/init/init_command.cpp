@@ -42,7 +42,7 @@ core::result<void> ask_all(first_job_answers& a, const source_says& known) {
   if (a.model.empty() && !known.model)
     a.model = ask(fmt::format("Model ({}, or a Hugging Face folder)?", fmt::join(model_sizes(), ", ")), "10M");
   TROUPE_TRY(check_answers(a));
-  if (a.text.empty() && !known.text) a.text = ask("Text to train on (a file or a folder)?", "");
+  if (a.text.empty() && a.chat.empty() && !known.text) a.text = ask("Text to train on (a file or a folder)?", "");
   TROUPE_TRY(check_answers(a));
   std::error_code e;
   const bool has_own = fs::is_directory(a.model, e) && data::has_vocabulary(a.model);
@@ -81,6 +81,8 @@ init_command::init_command(CLI::App& parent)
   command_->add_option("--model", answers_.model,
                        fmt::format("{}, or a Hugging Face folder", fmt::join(model_sizes(), ", ")));
   command_->add_option("--text", answers_.text, "text to train on: a file or a folder");
+  command_->add_option("--chat", answers_.chat,
+                       "conversations to train on, in place of a text: JSON lines, a JSON array or Parquet");
   command_->add_option("--tokenizer", answers_.tokenizer,
                        "bytes, a tokenizer.json, .model or .gguf, or a folder with one; without it the model's own");
   command_

@@ -2,11 +2,15 @@
 #include "data/formats/columns/parquet_footer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <optional>
+#include <tl/expected.hpp>
+#include <utility>
 
 #include "core/text.hpp"
 #include "data/formats/columns/thrift_reader.hpp"
@@ -166,6 +170,40 @@ column_chunk read_chunk(thrift_reader& in, uint8_t type) {
   return c;
 }
 
+/// Returns the place of a column's pages in a row group; if it is not read, or outside the file, a text that says why.
+tl::expected<parquet_chunk, std::string> checked_chunk(const column_chunk& mine, const std::string& key,
+                                                       uint64_t pages_end, uint64_t file_bytes) {
+  const auto lies = [](std::string why) { return tl::unexpected<std::string>(std::move(why)); };
+  if (!mine.described) return lies(fmt::format("it does not describe the column '{}'", key));
+  if (mine.elsewhere) return lies(fmt::format("the column '{}' is in another file, which is not read", key));
+  if (mine.encrypted) return lies(fmt::format("the column '{}' is encrypted, which is not read", key));
+  parquet_chunk c;
+  if (mine.codec == 0) {
+    c.codec = block_codec::none;
+  } else if (mine.codec == 1) {
+    c.codec = block_codec::snappy;
+  } else if (mine.codec == 2) {
+    c.codec = block_codec::gzip;
+  } else if (mine.codec == 6) {
+    c.codec = block_codec::zstd;
+  } else if (mine.codec == 7) {
+    c.codec = block_codec::lz4_block;
+  } else {
+    return lies(fmt::format("wanted none, snappy, gzip, zstd or LZ4_RAW as compression of the column '{}', got {}", key,
+                            name_of_codec(mine.codec)));
+  }
+  const int64_t begin = mine.dictionary_page > 0 ? std::min(mine.dictionary_page, mine.data_page) : mine.data_page;
+  if (mine.values < 0) return lies(fmt::format("the column '{}' has {} values", key, mine.values));
+  if (begin < 0 || mine.bytes < 0 || static_cast<uint64_t>(begin) > pages_end ||
+      static_cast<uint64_t>(mine.bytes) > pages_end - static_cast<uint64_t>(begin))
+    return lies(fmt::format("the column '{}' has {} bytes from byte {}, beyond the file's {}", key, mine.bytes, begin,
+                            file_bytes));
+  c.begin = static_cast<uint64_t>(begin);
+  c.bytes = static_cast<uint64_t>(mine.bytes);
+  c.values = static_cast<uint64_t>(mine.values);
+  return c;
+}
+
 /// Reads the bytes of the footer, which the file has after its pages.
 core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
   const auto wrong = [&](const std::string& why) {
@@ -188,6 +226,59 @@ core::result<std::vector<std::byte>> footer_of(const core::source_file& file) {
   std::vector<std::byte> out(length);
   TROUPE_TRY(file.read(file.size() - end_bytes - length, out));
   return out;
+}
+
+/// Builds the tree of a schema from its elements, in which groups come before their members.
+class schema_tree {
+ public:
+  explicit schema_tree(const std::vector<schema_element>& elements) : elements_(elements) {}
+
+  /// Returns the tree of all columns; nullopt if the elements form none.
+  std::optional<parquet_node> build() {
+    if (elements_.empty()) return std::nullopt;
+    parquet_node root = take(0, 0, 0);
+    if (is_broken_ || next_ != elements_.size()) return std::nullopt;
+    return root;
+  }
+
+ private:
+  static constexpr int max_depth = 32;
+
+  parquet_node take(int definition, int repetition, int depth) {
+    parquet_node out;
+    if (next_ >= elements_.size() || depth > max_depth || elements_[next_].children < 0 ||
+        elements_[next_].name.size() > max_name_bytes) {
+      is_broken_ = true;
+      return out;
+    }
+    const schema_element& e = elements_[next_++];
+    out.name = std::string(e.name);
+    out.is_optional = depth > 0 && e.repetition == 1;
+    out.is_repeated = depth > 0 && e.repetition == 2;
+    out.definition = static_cast<uint8_t>(definition + (out.is_optional || out.is_repeated ? 1 : 0));
+    out.repetition = static_cast<uint8_t>(repetition + (out.is_repeated ? 1 : 0));
+    out.is_list = e.converted == converted_list || e.logical == logical_list;
+    out.is_map = e.converted == converted_map || e.converted == converted_map_entry || e.logical == logical_map;
+    if (e.children == 0) {
+      out.type = e.type;
+      out.kind = e.converted == converted_decimal ? "decimals" : name_of_type(e.type);
+      out.is_decimal = e.converted == converted_decimal;
+      out.leaf = leaves_++;
+    }
+    for (int64_t i = 0; i < e.children && !is_broken_; ++i)
+      out.members.push_back(take(out.definition, out.repetition, depth + 1));
+    return out;
+  }
+
+  const std::vector<schema_element>& elements_;
+  size_t next_ = 0, leaves_ = 0;
+  bool is_broken_ = false;
+};
+
+/// Adds the numbers of the leaves below `node`.
+void add_leaves(const parquet_node& node, std::vector<size_t>& to) {
+  if (node.members.empty()) to.push_back(node.leaf);
+  for (const auto& member : node.members) add_leaves(member, to);
 }
 
 }  // namespace
@@ -219,37 +310,12 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
     if (!in.ok() || !problem.empty()) return;
     const size_t number = out.chunks.size() + 1;
     const auto lies = [&](const std::string& why) { problem = fmt::format("row group {}: {}", number, why); };
-    if (!mine || !mine->described) return lies(fmt::format("it does not describe the column '{}'", key));
-    if (mine->elsewhere) return lies(fmt::format("the column '{}' is in another file, which is not read", key));
-    if (mine->encrypted) return lies(fmt::format("the column '{}' is encrypted, which is not read", key));
-    parquet_chunk c;
-    if (mine->codec == 0) {
-      c.codec = block_codec::none;
-    } else if (mine->codec == 1) {
-      c.codec = block_codec::snappy;
-    } else if (mine->codec == 2) {
-      c.codec = block_codec::gzip;
-    } else if (mine->codec == 6) {
-      c.codec = block_codec::zstd;
-    } else if (mine->codec == 7) {
-      c.codec = block_codec::lz4_block;
-    } else {
-      return lies(fmt::format("wanted none, snappy, gzip, zstd or LZ4_RAW as compression of the column '{}', got {}",
-                              key, name_of_codec(mine->codec)));
-    }
-    const int64_t begin =
-        mine->dictionary_page > 0 ? std::min(mine->dictionary_page, mine->data_page) : mine->data_page;
-    if (mine->values < 0 || mine->values != rows)
+    if (mine && mine->described && mine->values >= 0 && mine->values != rows)
       return lies(
           fmt::format("wanted a value for each of its {} rows in the column '{}', got {}", rows, key, mine->values));
-    if (begin < 0 || mine->bytes < 0 || static_cast<uint64_t>(begin) > pages_end ||
-        static_cast<uint64_t>(mine->bytes) > pages_end - static_cast<uint64_t>(begin))
-      return lies(fmt::format("the column '{}' has {} bytes from byte {}, beyond the file's {}", key, mine->bytes,
-                              begin, file.size()));
-    c.begin = static_cast<uint64_t>(begin);
-    c.bytes = static_cast<uint64_t>(mine->bytes);
-    c.values = static_cast<uint64_t>(mine->values);
-    out.chunks.push_back(c);
+    const auto made = checked_chunk(mine.value_or(column_chunk()), key, pages_end, file.size());
+    if (!made) return lies(made.error());
+    out.chunks.push_back(*made);
   };
   thrift_reader in(footer);
   in.structure(t_struct, [&](int64_t id, uint8_t type) {
@@ -270,6 +336,74 @@ core::result<parquet_column> read_parquet_footer(const core::source_file& file, 
                     schema.found()->converted == converted_decimal ? "decimals" : name_of_type(schema.found()->type)));
   if (!problem.empty()) return wrong(problem);
   out.max_definition = static_cast<uint8_t>(schema.max_definition);
+  return out;
+}
+
+core::result<parquet_table> read_parquet_table(const core::source_file& file, const std::vector<std::string>& columns) {
+  TROUPE_ASSIGN(const auto footer, footer_of(file));
+  const uint64_t pages_end = file.size() - end_bytes - footer.size();
+  const auto wrong = [&](const std::string& why) {
+    return fail(error_kind::bad_input, fmt::format("'{}': {}", file.name(), why));
+  };
+  std::vector<schema_element> elements;
+  parquet_table out;
+  std::vector<size_t> leaves;
+  std::string names, problem;
+  bool is_known = false;
+  const auto choose = [&] {
+    auto root = schema_tree(elements).build();
+    if (!root) return;
+    is_known = true;
+    for (size_t i = 0; i < root->members.size(); ++i) {
+      auto& column = root->members[i];
+      if (i < names_shown) names += fmt::format("{}'{}'", i > 0 ? ", " : "", column.name.substr(0, name_shown_bytes));
+      if (std::ranges::find(columns, column.name) != columns.end()) out.columns.push_back(std::move(column));
+    }
+    for (const auto& column : out.columns) add_leaves(column, leaves);
+  };
+  const auto take_group = [&](thrift_reader& in, uint8_t type) {
+    parquet_row_group group;
+    std::vector<column_chunk> all;
+    int64_t rows = -1;
+    in.structure(type, [&](int64_t id, uint8_t of) {
+      if (id == 3) return rows = in.integer(of), true;
+      if (id != 1) return false;
+      in.list(of, [&](uint8_t t) { all.push_back(read_chunk(in, t)); });
+      return true;
+    });
+    if (!in.ok() || !problem.empty()) return;
+    if (rows < 0) problem = fmt::format("row group {}: {} rows", out.groups.size() + 1, rows);
+    for (const size_t leaf : leaves) {
+      const auto made = checked_chunk(leaf < all.size() ? all[leaf] : column_chunk(),
+                                      fmt::format("number {}", leaf + 1), pages_end, file.size());
+      if (!made && problem.empty()) problem = fmt::format("row group {}: {}", out.groups.size() + 1, made.error());
+      group.chunks.push_back(made.value_or(parquet_chunk()));
+    }
+    group.rows = static_cast<uint64_t>(rows);
+    out.groups.push_back(std::move(group));
+  };
+  thrift_reader in(footer);
+  in.structure(t_struct, [&](int64_t id, uint8_t type) {
+    if (id == 2) {
+      in.list(type, [&](uint8_t of) { elements.push_back(read_element(in, of)); });
+      if (in.ok()) choose();
+      return true;
+    }
+    if (id != 4 || !is_known) return false;
+    return in.list(type, [&](uint8_t of) { take_group(in, of); }), true;
+  });
+  if (!in.ok() || !is_known) return wrong(fmt::format("a broken Parquet footer at its byte {}", in.at()));
+  if (out.columns.empty())
+    return wrong(fmt::format("wanted one of the columns {}, got {}", fmt::join(columns, ", "),
+                             names.empty() ? "none" : names));
+  if (!problem.empty()) return wrong(problem);
+  // The leaves of the chosen columns get the numbers of their chunks.
+  size_t number = 0;
+  const std::function<void(parquet_node&)> renumber = [&](parquet_node& node) {
+    if (node.members.empty()) node.leaf = number++;
+    for (auto& member : node.members) renumber(member);
+  };
+  for (auto& column : out.columns) renumber(column);
   return out;
 }
 

@@ -27,6 +27,34 @@ struct parquet_column {
   uint8_t max_definition = 0;
 };
 
+/// A column, or a part of one, in the tree of a table's schema. A node without members is a leaf, which has values.
+struct parquet_node {
+  std::string name;
+  bool is_optional = false, is_repeated = false;
+  bool is_list = false, is_map = false, is_decimal = false;
+  uint8_t definition = 0;  ///< level of definition from which the node is present
+  uint8_t repetition = 0;  ///< level of repetition with which a further item of the nearest repeated node begins
+  int64_t type = -1;       ///< a leaf's physical type, by Parquet's number
+  const char* kind = "";   ///< a leaf's type, for messages
+  size_t leaf = 0;         ///< number of a leaf among those of the table's columns
+  std::vector<parquet_node> members{};
+};
+
+struct parquet_row_group {
+  uint64_t rows = 0;
+  std::vector<parquet_chunk> chunks;  ///< [leaf]: the leaf's values
+};
+
+/// Some columns of a table, with all that is in them.
+struct parquet_table {
+  std::vector<parquet_node> columns;
+  std::vector<parquet_row_group> groups;
+};
+
+/// Returns those of the columns `columns` that `file` has at the top of its schema. Refused with the file's name: as
+/// read_parquet_footer(), and a file with none of the columns.
+core::result<parquet_table> read_parquet_table(const core::source_file& file, const std::vector<std::string>& columns);
+
 /// Returns the column `key` of `file`; a column inside structures is named by all of them, with dots. Refused with the
 /// file's name: a file that is not Parquet, a broken or encrypted one, a missing column, a column that is not text, a
 /// codec that is not supported.

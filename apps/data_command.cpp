@@ -9,14 +9,16 @@ namespace troupe::apps {
 namespace {
 
 /// Adds the options of commands that read samples.
-void add_sample_options(CLI::App& to, std::string& form, std::string& loss_on, std::string& chat_template) {
-  to.add_option("--form", form, "form of the rows, as data.sources names it")
+void add_sample_options(CLI::App& to, auto& into) {
+  to.add_option("--form", into.form, "form of the rows, as data.sources names it")
       ->capture_default_str()
       ->type_name("{chat,instruct,labelled}");
-  to.add_option("--loss-on", loss_on, "tokens that count, as data.loss_on")
+  to.add_option("--loss-on", into.loss_on, "tokens that count, as data.loss_on")
       ->capture_default_str()
       ->type_name("{assistant,all,last}");
-  to.add_option("--chat-template", chat_template, "as data.chat_template: a .jinja file, or the name of a template");
+  to.add_option("--chat-template", into.chat_template,
+                "as data.chat_template: a .jinja file, or the name of a template");
+  to.add_option("--chat-date", into.chat_date, "as data.chat_date: the date that the template writes");
 }
 
 }  // namespace
@@ -64,8 +66,9 @@ data_command::data_command(CLI::App& parent)
   inspect->add_option("--tokens", i.tokens, "number of tokens to decode at most")->capture_default_str();
   auto* decode = inspect->add_option("--decode", i.samples, "number of samples to show; what does not count is dimmed")
                      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
-  add_sample_options(*inspect, i.form, i.loss_on, i.chat_template);
-  for (const char* name : {"--form", "--loss-on", "--chat-template"}) inspect->get_option(name)->needs(decode);
+  add_sample_options(*inspect, i);
+  for (const char* name : {"--form", "--loss-on", "--chat-template", "--chat-date"})
+    inspect->get_option(name)->needs(decode);
   auto& r = rendered_;
   render_ = command_->add_subcommand("render", "what a chat template makes of the first conversations of a file");
   render_->add_option("tokenizer", r.folder, "folder of the model or its tokenizer, as data.tokenizer names it")
@@ -73,7 +76,7 @@ data_command::data_command(CLI::App& parent)
   render_->add_option("file", r.file, "JSON lines, a JSON array or Parquet of conversations")->required();
   render_->add_option("--samples", r.count, "number of conversations to show at most")->capture_default_str();
   render_->add_option("--messages-key", r.messages_key, "column of the messages; by default messages or conversations");
-  add_sample_options(*render_, r.form, r.loss_on, r.chat_template);
+  add_sample_options(*render_, r);
 }
 
 int data_command::run() const {

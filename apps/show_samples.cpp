@@ -88,7 +88,7 @@ core::result<void> render_all(const render_arguments& a) {
   TROUPE_ASSIGN(const auto part, part_named(a.loss_on));
   if (form == core::sample_form::labelled)
     return core::refused("--form: labelled tokens have no text to render; use troupe data inspect FILE --decode");
-  TROUPE_ASSIGN(const auto format, data::chat_format::open(tokenizer_path(a.folder), a.chat_template));
+  TROUPE_ASSIGN(const auto format, data::chat_format::open(tokenizer_path(a.folder), a.chat_template, a.chat_date));
   uint64_t budget = a.max_bytes, number = 0;
   TROUPE_ASSIGN(const auto file, open_samples_file(a.file, budget));
   const bool dims = rewrites_lines(STDOUT_FILENO);
@@ -124,7 +124,7 @@ core::result<void> decode_all(const inspect_arguments& a) {
     return core::refused("--tokenizer: wanted the folder of the tokenizer that reads the samples, got none");
   const std::string wanted =
       how.form == core::sample_form::labelled ? std::string(data::joined_template) : a.chat_template;
-  TROUPE_ASSIGN(auto opened, data::chat_format::open(tokenizer_path(a.tokenizer), wanted));
+  TROUPE_ASSIGN(auto opened, data::chat_format::open(tokenizer_path(a.tokenizer), wanted, a.chat_date));
   const auto format = std::make_shared<const data::chat_format>(std::move(opened));
   if (how.form != core::sample_form::labelled) how.format = format;
   how.vocab_size = format->tokenizer().vocab_size();

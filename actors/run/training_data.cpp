@@ -134,7 +134,7 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
 core::result<void> training_data::open_format() {
   const auto& d = config_->data;
   if (!config::has_form(d, "chat", "instruct")) return {};
-  auto opened = data::chat_format::open(d.tokenizer_path, d.chat_template);
+  auto opened = data::chat_format::open(d.tokenizer_path, d.chat_template, d.chat_date);
   if (!opened) return core::fail(opened.error().in("data.chat"));
   if (auto ok = data::check_vocabulary(opened->tokenizer().description(), vocabulary_); !ok)
     return core::fail(ok.error().in("data.tokenizer '" + d.tokenizer + "'"));

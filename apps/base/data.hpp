@@ -32,6 +32,7 @@ struct inspect_arguments {
   std::string form = "chat";         ///< form of the samples: a name of core::sample_form
   std::string loss_on = "assistant";  ///< tokens that count: a name of core::loss_part
   std::string chat_template;          ///< as data.chat_template
+  std::string chat_date;              ///< as data.chat_date
   uint64_t max_bytes = uint64_t{16} << 30;  ///< largest number of bytes of a packed file, after decompression
   std::vector<std::string> given{};  ///< names of the options that the command line contains
 };
@@ -42,6 +43,7 @@ struct render_arguments {
   std::string form = "chat";          ///< form of the samples: a name of core::sample_form
   std::string loss_on = "assistant";  ///< parts that count: a name of core::loss_part
   std::string chat_template;          ///< as data.chat_template
+  std::string chat_date;              ///< as data.chat_date
   std::string messages_key;           ///< column of a conversation's messages; empty: one of the usual names
   uint64_t count = 3;                 ///< number of conversations to print
   uint64_t max_bytes = uint64_t{16} << 30;  ///< largest number of bytes of a packed file, after decompression

@@ -136,7 +136,8 @@ std::string of_other_values(const key_info& key, const job_config& c) {
     return "there is one data rank";
   if (key.key == "gradient_predivide_factor" && c.prescale_gradients && c.gradient_predivide_factor != 1)
     return "prescale_gradients is true, which divides by the number of data ranks before the sum";
-  const bool is_of_chat = key.key == "data.chat_template" || key.key == "data.loss_on";
+  const bool is_of_chat =
+      key.key == "data.chat_template" || key.key == "data.chat_date" || key.key == "data.loss_on";
   if (is_of_chat && !c.data.sources.empty() && !has_form(c.data, "chat", "instruct"))
     return "it is for conversations and prompts, and no source has the form chat or instruct";
   if (key.key == "data.too_long" && !c.data.sources.empty() && !has_form(c.data, "chat", "instruct") &&

@@ -132,6 +132,11 @@ void add_sample_form_keys(key_rows& t) {
       .means(
           "The chat template: a file whose name ends in .jinja, or the name of one of the tokenizer's; `joined` is for "
           "prompts with completions that follow each other without one. By default the tokenizer's own.");
+  t.row("data.chat_date", text)
+      .into<&job::data, &data::chat_date>()
+      .means(
+          "The date, such as '2026-01-31', that a chat template writes where it asks for the present time; without it "
+          "such a template is refused, because a resumed run would read other samples.");
   t.row("data.loss_on", text)
       .by_default("assistant")
       .one_of({"assistant", "all", "last"})

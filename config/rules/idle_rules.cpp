@@ -92,6 +92,7 @@ bool is_told(const key_info& row) {
                                        "cluster.swap_checksums",
                                        "comms_logger.prof_ops",
                                        "data.bin_dtype",
+                                       "data.chat_date",
                                        "data.chat_template",
                                        "data.loss_on",
                                        "data.too_long",

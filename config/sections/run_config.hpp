@@ -53,6 +53,7 @@ struct data_section {          ///< configuration section `data`
   /// The chat template: empty for the tokenizer's own, the name of one of them, the absolute path of a .jinja file, or
   /// `joined` for prompts and completions without a template.
   std::string chat_template;
+  std::string chat_date;              ///< date that a chat template writes, such as 2026-01-31; empty: none
   std::string loss_on = "assistant";  ///< tokens of conversations that count: a name of core::loss_part
   std::string too_long = "refuse";    ///< treatment of samples longer than a row: a name of core::long_sample
   /// True: attention does not cross the borders of documents, and positions are counted from a document's start.

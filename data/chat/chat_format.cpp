@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/number.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "data/templates/chat_template.hpp"
@@ -50,6 +51,14 @@ core::result<nlohmann::ordered_json> names_of_tokens(const std::filesystem::path
   return out;
 }
 
+/// True for a text of the form YYYY-MM-DD with a month and a day that exist in some year.
+bool is_date(std::string_view text) {
+  if (text.size() != 10 || text[4] != '-' || text[7] != '-') return false;
+  const auto year = core::number_of<uint32_t>(text.substr(0, 4)), month = core::number_of<uint32_t>(text.substr(5, 2)),
+             day = core::number_of<uint32_t>(text.substr(8, 2));
+  return year && *year >= 1 && month && *month >= 1 && *month <= 12 && day && *day >= 1 && *day <= 31;
+}
+
 struct template_text {
   std::string name, source;
 };
@@ -75,14 +84,20 @@ core::result<std::vector<template_text>> templates_in(const std::filesystem::pat
 core::result<void> chat_format::add_template(const std::string& name, std::string_view source) {
   auto made = chat_template::parse(name, source);
   if (!made) return core::fail(made.error());
-  digest_ = digest_of({digest_, name, "\n", source});
+  digest_ = digest_of({digest_, "\n", source});
+  reads_time_ = reads_time_ || source.find("strftime_now") != std::string_view::npos;
   templates_.push_back({name, std::make_shared<const chat_template>(std::move(*made))});
   return {};
 }
 
-core::result<chat_format> chat_format::open(const std::filesystem::path& place, const std::string& wanted) {
+core::result<chat_format> chat_format::open(const std::filesystem::path& place, const std::string& wanted,
+                                            const std::string& date) {
+  if (!date.empty() && !is_date(date))
+    return core::refused(fmt::format("data.chat_date: wanted a date such as 2026-01-31, got {}", core::shown(date)));
   const kept_files kept;
   chat_format out;
+  out.date_ = date;
+  out.digest_ = date;
   TROUPE_ASSIGN(auto opened, open_tokenizer(place, special_words::tokens));
   out.tokenizer_ = std::move(opened);
   const auto folder = folder_of_tokenizer(place);

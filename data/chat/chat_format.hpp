@@ -28,9 +28,11 @@ class chat_format {
  public:
   /// Opens the tokenizer at `place`, a path as for open_tokenizer(), and its templates. `wanted` is the path of a file
   /// with a template (its name ends in .jinja), the name of one of the folder's templates, joined_template, or empty:
-  /// the folder's own. Errors (bad_input): those of the tokenizer and of the template's syntax; no template; no
+  /// the folder's own. `date`, such as 2026-01-31, is the date that templates write; empty: none is chosen. Errors
+  /// (bad_input): a text that is no date, those of the tokenizer and of the template's syntax; no template; no
   /// template of that name.
-  static core::result<chat_format> open(const std::filesystem::path& place, const std::string& wanted);
+  static core::result<chat_format> open(const std::filesystem::path& place, const std::string& wanted,
+                                        const std::string& date = {});
 
   /// Returns the template of conversations with or without tools; null for joined_template. As in transformers, the
   /// template named tool_use is that of conversations with tools, if the folder has one.
@@ -40,7 +42,11 @@ class chat_format {
   [[nodiscard]] data::tokenizer& tokenizer() const { return *tokenizer_; }
   /// Returns the token that ends a completion without a template; nullopt: the tokenizer has none.
   [[nodiscard]] std::optional<uint32_t> end_of_text() const { return tokenizer_->end_of_text(); }
-  /// Returns a digest of the templates' sources.
+  /// True if a template may write the time of its use.
+  [[nodiscard]] bool reads_time() const { return reads_time_; }
+  /// Returns the date that templates write; empty: none is chosen.
+  [[nodiscard]] const std::string& date() const { return date_; }
+  /// Returns a digest of the templates' sources and of the date.
   [[nodiscard]] const std::string& digest() const { return digest_; }
 
  private:
@@ -54,7 +60,8 @@ class chat_format {
   std::shared_ptr<data::tokenizer> tokenizer_;
   std::shared_ptr<const nlohmann::ordered_json> token_names_;
   std::vector<named_template> templates_;  ///< the default one has the name `default`
-  std::string digest_;
+  bool reads_time_ = false;
+  std::string date_, digest_;
 };
 
 }  // namespace troupe::data

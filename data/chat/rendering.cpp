@@ -20,8 +20,12 @@ class conversation_renderer {
       : form_(form), from_(from), variables_(by.token_names()) {
     variables_["tools"] = nullptr;
     variables_["documents"] = nullptr;
+    if (!by.date().empty()) set_time(by.date() + " 00:00:00");
     for (const auto& [name, value] : from.variables.items()) variables_[name] = value;
   }
+
+  /// Sets the time that the template reads, such as 2026-01-31 23:59:58.
+  void set_time(const std::string& time) { variables_["strftime_now"] = time; }
 
   /// Renders the first `messages` messages; `begins_answer`: the words that begin an answer follow them.
   core::result<rendered_chat> render_first(size_t messages, bool begins_answer) {
@@ -39,10 +43,9 @@ class conversation_renderer {
 };
 
 /// Returns the answers among the texts that a template marks.
-core::result<std::vector<byte_range>> marked_answers(const rendered_chat& whole, const conversation& from,
+core::result<std::vector<text_span>> marked_answers(const rendered_chat& whole, const conversation& from,
                                                      core::loss_part part) {
-  std::vector<byte_range> out;
-  for (const auto& one : whole.generated) out.push_back({one.begin, one.end});
+  std::vector<text_span> out = whole.generated;
   size_t turns = 0;
   for (const auto& message : from.messages) turns += message["role"].get<std::string>() == "assistant" ? 1 : 0;
   if (from.answers.size() != turns) {
@@ -50,7 +53,7 @@ core::result<std::vector<byte_range>> marked_answers(const rendered_chat& whole,
       return core::refused(fmt::format("the template marks {} texts of {} messages of the assistant, so it is unknown "
                                        "which of them are those that do not count",
                                        out.size(), turns));
-    std::vector<byte_range> counted;
+    std::vector<text_span> counted;
     size_t turn = 0;
     for (size_t i = 0; i < from.messages.size(); ++i) {
       if (from.messages[i]["role"].get<std::string>() != "assistant") continue;
@@ -64,7 +67,7 @@ core::result<std::vector<byte_range>> marked_answers(const rendered_chat& whole,
 }
 
 /// Returns the text of message `k` in `whole`, by the difference of two renderings.
-core::result<byte_range> answer_between(conversation_renderer& by, size_t k, size_t messages, std::string_view whole) {
+core::result<text_span> answer_between(conversation_renderer& by, size_t k, size_t messages, std::string_view whole) {
   const auto unstable = [&](const char* what) {
     return core::refused(fmt::format("the template writes the messages before message {}{} differently when further "
                                      "messages follow, so the text of this answer cannot be told apart: use a "
@@ -73,10 +76,10 @@ core::result<byte_range> answer_between(conversation_renderer& by, size_t k, siz
   };
   TROUPE_ASSIGN(const auto before, by.render_first(k, true));
   if (!whole.starts_with(before.text)) return unstable("");
-  if (k + 1 == messages) return byte_range{before.text.size(), whole.size()};
+  if (k + 1 == messages) return text_span{before.text.size(), whole.size()};
   TROUPE_ASSIGN(const auto with, by.render_first(k + 1, false));
   if (!whole.starts_with(with.text) || with.text.size() < before.text.size()) return unstable(" and itself");
-  return byte_range{before.text.size(), with.text.size()};
+  return text_span{before.text.size(), with.text.size()};
 }
 
 rendered_conversation joined_pair(const conversation& from, core::loss_part part) {
@@ -98,6 +101,16 @@ core::result<rendered_conversation> render(const chat_format& by, const conversa
   }
   conversation_renderer renderer(by, *form, from);
   const size_t messages = from.messages.size();
+  if (by.reads_time() && by.date().empty()) {
+    // The same rows would become other tokens on another day, so that a resumed run would not find its samples.
+    renderer.set_time("2001-02-03 04:05:06");
+    TROUPE_ASSIGN(const auto other, renderer.render_first(messages, false));
+    renderer.set_time("2013-12-11 10:09:08");
+    TROUPE_ASSIGN(const auto again, renderer.render_first(messages, false));
+    if (other.text != again.text)
+      return core::refused("the template writes the time of its use: wanted a fixed date for it (data.chat_date), so "
+                           "that the samples are the same when the run is resumed, got none");
+  }
   TROUPE_ASSIGN(auto whole, renderer.render_first(messages, false));
   rendered_conversation out;
   if (part == core::loss_part::all) {
@@ -112,7 +125,7 @@ core::result<rendered_conversation> render(const chat_format& by, const conversa
       out.counted.push_back(answer);
     }
   }
-  std::erase_if(out.counted, [](const byte_range& one) { return one.begin >= one.end; });
+  std::erase_if(out.counted, [](const text_span& one) { return one.begin >= one.end; });
   if (out.counted.empty()) return core::refused("the template writes no text for the answers: nothing to learn from");
   out.text = std::move(whole.text);
   return out;

@@ -2,7 +2,6 @@
 // marks of a template with {% generation %}, or the difference of two renderings; leaves tokens to chat_sample.hpp.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,18 +9,13 @@
 #include "core/sample_types.hpp"
 #include "data/chat/chat_format.hpp"
 #include "data/chat/conversation.hpp"
+#include "data/templates/chat_template.hpp"
 
 namespace troupe::data {
 
-/// Bytes [begin, end) of a text.
-struct byte_range {
-  size_t begin = 0, end = 0;
-  bool operator==(const byte_range&) const = default;
-};
-
 struct rendered_conversation {
   std::string text;
-  std::vector<byte_range> counted;  ///< parts of the text whose tokens count: ascending, separate, none empty
+  std::vector<text_span> counted;  ///< parts of the text whose tokens count: ascending, separate, none empty
   bool ends_text = false;           ///< true: the end-of-text token follows the text, and counts
 };
 
@@ -32,8 +26,10 @@ struct rendered_conversation {
 /// answer (add_generation_prompt). Both have to be the beginning of the whole text, else the difference proves nothing:
 /// such a conversation is refused. A pair of a prompt and a completion without a template is the two texts.
 ///
-/// Errors (bad_input), without the row's place: those of the template; renderings that are no beginnings of the whole
-/// text; answers without text; marks that do not fit the messages.
+/// A template that writes the time does so with the date of the chat_format.
+///
+/// Errors (bad_input), without the row's place: those of the template; a template that writes the time without a date;
+/// renderings that are no beginnings of the whole text; answers without text; marks that do not fit the messages.
 core::result<rendered_conversation> render(const chat_format& by, const conversation& from, core::loss_part part);
 
 }  // namespace troupe::data

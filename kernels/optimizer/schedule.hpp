@@ -52,8 +52,8 @@ inline constexpr double one_cycle_beta2 = 0.99;
 
 /// Returns beta1 after `it` + 1 schedule steps if OneCycle changes it, otherwise nullopt: max - (max - min) * scale(b)
 /// while it < F + S, then max * (1 + decay_mom_rate * k / decay_steps), which may exceed 1; min before the first step.
-/// Here b = it + 1, F and S are the steps of the cycle's first and second half, k = b - F - S, and scale(b) rises from 0
-/// to 1 in F steps and falls to 0 in S; min and max are cycle_min_mom and cycle_max_mom. Returns NaN for options that
+/// Here b = it + 1, F and S are the steps of the cycle's first and second half, k = b - F - S, and scale(b) rises from
+/// 0 to 1 in F steps and falls to 0 in S; min and max are cycle_min_mom and cycle_max_mom. Returns NaN for options that
 /// check() refuses.
 std::optional<double> momentum(const schedule_options& options, int64_t it);
 

@@ -39,20 +39,20 @@ int weekday(const calendar_time& t) {
 }
 
 /// Removes `digits` digits from the front of `text` and returns their number.
-std::optional<int> take_number(std::string_view& text, size_t digits) {
+std::optional<int> take_digits_of(std::string_view& text, size_t digits) {
   const auto out = text.size() < digits ? std::nullopt : core::number_of<int>(text.substr(0, digits));
   if (out) text.remove_prefix(digits);
   return out && *out >= 0 ? out : std::nullopt;
 }
 
-bool take_sign(std::string_view& text, char sign) {
+bool take_character(std::string_view& text, char sign) {
   if (!text.starts_with(sign)) return false;
   text.remove_prefix(1);
   return true;
 }
 
 /// Returns the text of one mark; nullopt for one that is not supported.
-std::optional<std::string> mark_text(char mark, bool is_padded, const calendar_time& t) {
+std::optional<std::string> date_mark(char mark, bool is_padded, const calendar_time& t) {
   const auto number = [&](int x, int width) { return is_padded ? fmt::format("{:0{}}", x, width) : fmt::to_string(x); };
   const auto month = month_names[static_cast<size_t>(t.month - 1)];
   const auto day = day_names[static_cast<size_t>(weekday(t))];
@@ -93,22 +93,22 @@ core::result<calendar_time> calendar_time_of(std::string_view text) {
     return core::refused(fmt::format("wanted a time such as '2026-01-31 23:59:58', got '{}'", core::shown(text)));
   };
   calendar_time out;
-  const auto year = take_number(rest, 4);
-  if (!year || *year < 1000 || !take_sign(rest, '-')) return refused();
-  const auto month = take_number(rest, 2);
-  if (!month || *month < 1 || *month > 12 || !take_sign(rest, '-')) return refused();
-  const auto day = take_number(rest, 2);
+  const auto year = take_digits_of(rest, 4);
+  if (!year || *year < 1000 || !take_character(rest, '-')) return refused();
+  const auto month = take_digits_of(rest, 2);
+  if (!month || *month < 1 || *month > 12 || !take_character(rest, '-')) return refused();
+  const auto day = take_digits_of(rest, 2);
   if (!day || *day < 1 || *day > days_of(*year, *month)) return refused();
   out.year = *year;
   out.month = *month;
   out.day = *day;
   if (rest.empty()) return out;
-  if (!take_sign(rest, ' ')) return refused();
-  const auto hour = take_number(rest, 2);
-  if (!hour || *hour > 23 || !take_sign(rest, ':')) return refused();
-  const auto minute = take_number(rest, 2);
-  if (!minute || *minute > 59 || !take_sign(rest, ':')) return refused();
-  const auto second = take_number(rest, 2);
+  if (!take_character(rest, ' ')) return refused();
+  const auto hour = take_digits_of(rest, 2);
+  if (!hour || *hour > 23 || !take_character(rest, ':')) return refused();
+  const auto minute = take_digits_of(rest, 2);
+  if (!minute || *minute > 59 || !take_character(rest, ':')) return refused();
+  const auto second = take_digits_of(rest, 2);
   if (!second || *second > 59 || !rest.empty()) return refused();
   out.hour = *hour;
   out.minute = *minute;
@@ -134,7 +134,7 @@ core::result<std::string> date_text(std::string_view format, const calendar_time
     }
     const bool is_padded = !format.starts_with("%-");
     const size_t length = is_padded ? 2 : 3;
-    const auto part = format.size() < length ? std::nullopt : mark_text(format[length - 1], is_padded, time);
+    const auto part = format.size() < length ? std::nullopt : date_mark(format[length - 1], is_padded, time);
     if (!part)
       return core::refused(
           fmt::format("strftime_now: the mark '{}' is not supported", core::shown(format.substr(0, length))));

@@ -230,7 +230,7 @@ core::result<evaluator::flow> evaluator::run_items(const statement& one, loop_st
     TROUPE_TRY(assign(one.targets[0], *item));
     TROUPE_ASSIGN(const flow ended, run(one.body));
     if (ended == flow::leaves_loop) return flow::goes_on;
-    // As in Jinja, an item that `continue` ends does not count for the loop's `else`.
+    // An item that `continue` ends does not count for the loop's `else`, as in Jinja.
     if (ended == flow::goes_on) had_none = false;
   }
 }

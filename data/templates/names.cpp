@@ -22,7 +22,7 @@ namespace {
 constexpr std::array<std::string_view, 4> refused_names{"lipsum", "cycler", "joiner", "self"};
 
 using load_kind = variable_load::kind;
-using statement_kind = statement::kind;
+using statement_form = statement::kind;
 
 /// The names of one frame, as Jinja collects them in the order of the source.
 struct frame_names {
@@ -89,31 +89,31 @@ void collect(frame_names& to, const std::vector<statement>& from);
 /// out.
 void collect(frame_names& to, const statement& from) {
   switch (from.is) {
-    case statement_kind::text:
-    case statement_kind::generation:
-    case statement_kind::leave:
-    case statement_kind::next:
+    case statement_form::text:
+    case statement_form::generation:
+    case statement_form::leave:
+    case statement_form::next:
       return;
-    case statement_kind::print:
-    case statement_kind::with:
+    case statement_form::print:
+    case statement_form::with:
       for (const auto& one : from.values) collect(to, one);
       return;
-    case statement_kind::loop:
-    case statement_kind::call_block:
-    case statement_kind::filter_block:
+    case statement_form::loop:
+    case statement_form::call_block:
+    case statement_form::filter_block:
       collect(to, from.values[0]);
       return;
-    case statement_kind::set:
+    case statement_form::set:
       collect(to, from.values[0]);
       collect_target(to, from.targets[0], false);
       return;
-    case statement_kind::set_block:
+    case statement_form::set_block:
       collect_target(to, from.targets[0], false);
       return;
-    case statement_kind::macro:
+    case statement_form::macro:
       to.store(from.word);
       return;
-    case statement_kind::branch:
+    case statement_form::branch:
       break;
   }
   collect(to, from.values[0]);
@@ -153,21 +153,21 @@ class special_names {
   }
 
   void visit(const statement& one) {
-    if (one.is == statement_kind::branch) {
+    if (one.is == statement_form::branch) {
       visit(one.values);
       visit(one.body);
       visit(one.others);
       visit(one.otherwise);
-    } else if (one.is == statement_kind::loop) {
+    } else if (one.is == statement_form::loop) {
       visit_target(one.targets[0]);
       visit(one.values[0]);
       visit(one.body);
       visit(one.otherwise);
       if (one.values.size() > 1) visit(one.values[1]);
-    } else if (one.is == statement_kind::filter_block) {
+    } else if (one.is == statement_form::filter_block) {
       visit(one.body);
       visit(one.values);
-    } else if (one.is == statement_kind::call_block) {
+    } else if (one.is == statement_form::call_block) {
       visit(one.values[0]);
       for (const auto& target : one.targets) visit_target(target);
       for (size_t i = 1; i < one.values.size(); ++i) visit(one.values[i]);
@@ -233,29 +233,29 @@ class placer {
 
   core::result<void> place(statement& one, const frame_names& in) {
     switch (one.is) {
-      case statement_kind::text:
-      case statement_kind::leave:
-      case statement_kind::next:
+      case statement_form::text:
+      case statement_form::leave:
+      case statement_form::next:
         return {};
-      case statement_kind::print:
+      case statement_form::print:
         return place(one.values, in);
-      case statement_kind::set:
+      case statement_form::set:
         TROUPE_TRY(place(one.values, in));
         return place(one.targets, in);
-      case statement_kind::branch:
+      case statement_form::branch:
         TROUPE_TRY(place(one.values, in));
         TROUPE_TRY(place(one.body, in));
         TROUPE_TRY(place(one.others, in));
         return place(one.otherwise, in);
-      case statement_kind::loop:
+      case statement_form::loop:
         return place_loop(one, in);
-      case statement_kind::macro:
-      case statement_kind::call_block:
+      case statement_form::macro:
+      case statement_form::call_block:
         return place_function(one, in);
-      case statement_kind::set_block:
-      case statement_kind::filter_block:
-      case statement_kind::with:
-      case statement_kind::generation:
+      case statement_form::set_block:
+      case statement_form::filter_block:
+      case statement_form::with:
+      case statement_form::generation:
         break;
     }
     return place_block(one, in);
@@ -263,12 +263,12 @@ class placer {
 
   core::result<void> place_block(statement& one, const frame_names& in) {
     auto names = inside(in);
-    if (one.is == statement_kind::with)
+    if (one.is == statement_form::with)
       for (const auto& target : one.targets) collect_target(names, target, true);
     collect(names, one.body);
-    if (one.is == statement_kind::filter_block) collect(names, one.values[0]);
-    TROUPE_TRY(place(one.targets, one.is == statement_kind::with ? names : in));
-    TROUPE_TRY(place(one.values, one.is == statement_kind::with ? in : names));
+    if (one.is == statement_form::filter_block) collect(names, one.values[0]);
+    TROUPE_TRY(place(one.targets, one.is == statement_form::with ? names : in));
+    TROUPE_TRY(place(one.values, one.is == statement_form::with ? in : names));
     TROUPE_TRY(place(one.body, names));
     one.frame = planned(names);
     return {};
@@ -287,7 +287,7 @@ class placer {
     return {};
   }
   core::result<void> check_no_loop(const statement& one) const {
-    if (one.is == statement_kind::loop || one.is == statement_kind::set || one.is == statement_kind::set_block)
+    if (one.is == statement_form::loop || one.is == statement_form::set || one.is == statement_form::set_block)
       TROUPE_TRY(check_no_loop(one.targets[0]));
     TROUPE_TRY(check_no_loop(one.body));
     TROUPE_TRY(check_no_loop(one.others));
@@ -331,7 +331,7 @@ class placer {
   }
 
   core::result<void> place_function(statement& one, const frame_names& in) {
-    const size_t first_default = one.is == statement_kind::call_block ? 1 : 0;
+    const size_t first_default = one.is == statement_form::call_block ? 1 : 0;
     auto names = inside(in);
     collect_function(names, one, first_default);
     special_names special({"caller", "kwargs", "varargs"});
@@ -356,7 +356,7 @@ class placer {
     TROUPE_TRY(place(one.targets, names));
     for (size_t i = 0; i < one.values.size(); ++i) TROUPE_TRY(place(one.values[i], i < first_default ? in : names));
     TROUPE_TRY(place(one.body, names));
-    if (one.is == statement_kind::macro) one.macro_place = in.find(one.word).value_or(variable_place{});
+    if (one.is == statement_form::macro) one.macro_place = in.find(one.word).value_or(variable_place{});
     one.frame = planned(names);
     return {};
   }

@@ -59,7 +59,7 @@ struct expression {
   uint32_t depth = 1;  ///< 1 plus the depth of the deepest part
 };
 
-/// What a frame does with one of its variables when it is entered.
+/// A variable of a frame, and its value when the frame is entered.
 struct variable_load {
   enum class kind : uint8_t {
     parameter,  ///< nothing: it is assigned by the statement that enters the frame

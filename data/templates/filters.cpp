@@ -173,7 +173,7 @@ core::result<value> filter_tojson(const value& of, call_arguments arguments, all
       if (n > 100) return core::refused("an indent of more than 100 is not supported");
       style.indent = std::string(static_cast<size_t>(std::max<int64_t>(n, 0)), ' ');
     }
-    style.between_items = ",";
+    style.between_items = std::string(1, ',');
   }
   if (!given.is_none(2)) {
     TROUPE_ASSIGN(const auto both, all_items_of(given[2], left));

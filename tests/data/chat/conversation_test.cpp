@@ -18,7 +18,7 @@ namespace {
 using core::sample_form;
 
 core::result<data::conversation> read_row(const std::string& row, sample_form form = sample_form::chat,
-                                      const std::string& key = "") {
+                                          const std::string& key = "") {
   return data::conversation_of(nlohmann::ordered_json::parse(row), form, key);
 }
 
@@ -34,7 +34,8 @@ BOOST_AUTO_TEST_CASE(messages_of_the_assistant_are_answers) {
   const auto talk =
       *check_ok(read_row(R"({"messages": [)" + question + "," + answer + "," + question + "," + answer + "]}"));
   BOOST_TEST((talk.answers == std::vector<size_t>{1, 3}));
-  BOOST_TEST(talk.messages.dump() == "[" + R"({"role":"user","content":"q"},{"role":"assistant","content":"a"},)" +
+  BOOST_TEST(talk.messages.dump() == std::string("[") +
+                                         R"({"role":"user","content":"q"},{"role":"assistant","content":"a"},)" +
                                          R"({"role":"user","content":"q"},{"role":"assistant","content":"a"}])");
 }
 
@@ -71,8 +72,8 @@ BOOST_AUTO_TEST_CASE(tools_are_variables_of_the_template) {
 }
 
 BOOST_AUTO_TEST_CASE(members_that_are_null_are_left_out_and_reasoning_has_all_its_names) {
-  const auto talk = *check_ok(read_row(
-      R"({"messages": [{"role": "assistant", "content": "a", "tool_calls": null, "reasoning": "why"}]})"));
+  const auto talk = *check_ok(
+      read_row(R"({"messages": [{"role": "assistant", "content": "a", "tool_calls": null, "reasoning": "why"}]})"));
   BOOST_TEST(talk.messages[0].dump() ==
              R"({"thinking":"why","role":"assistant","content":"a","reasoning":"why","reasoning_content":"why"})");
 }
@@ -81,13 +82,12 @@ BOOST_AUTO_TEST_CASE(prompts_and_instructions_become_two_messages) {
   const auto pair = *check_ok(read_row(R"({"prompt": "p", "completion": "c"})", sample_form::instruct));
   BOOST_TEST(pair.is_pair());
   BOOST_TEST(pair.messages.dump() == R"([{"role":"user","content":"p"},{"role":"assistant","content":"c"}])");
-  const auto task =
-      *check_ok(read_row(R"({"instruction": "i", "input": "x", "output": "o"})", sample_form::instruct));
+  const auto task = *check_ok(read_row(R"({"instruction": "i", "input": "x", "output": "o"})", sample_form::instruct));
   BOOST_TEST(!task.is_pair());
   BOOST_TEST(task.messages[0]["content"].get<std::string>() == "i\n\nx");
   const std::string history = question + "," + answer + "," + question;
-  const auto lists = *check_ok(
-      read_row(R"({"prompt": [)" + history + R"(], "completion": [)" + answer + "]}", sample_form::instruct));
+  const auto lists =
+      *check_ok(read_row(R"({"prompt": [)" + history + R"(], "completion": [)" + answer + "]}", sample_form::instruct));
   BOOST_TEST((lists.answers == std::vector<size_t>{3}));
   check_failed(read_row(R"({"prompt": "p", "completion": ""})", sample_form::instruct), "the completion is empty");
   check_failed(read_row(R"({"question": "p"})", sample_form::instruct), "got question");

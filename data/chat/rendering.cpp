@@ -102,7 +102,7 @@ core::result<rendered_conversation> render(const chat_format& by, const conversa
   conversation_renderer renderer(by, *form, from);
   const size_t messages = from.messages.size();
   if (by.reads_time() && by.date().empty()) {
-    // The same rows would become other tokens on another day, so that a resumed run would not find its samples.
+    // A text with the present time would become other tokens on another day: a resumed run would not find its samples.
     renderer.set_time("2001-02-03 04:05:06");
     TROUPE_ASSIGN(const auto other, renderer.render_first(messages, false));
     renderer.set_time("2013-12-11 10:09:08");

@@ -235,6 +235,10 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> company = {
       "compression_training.layer_reduction={keep_number_layer: 1, module_name_prefix: h, "
       "teacher_layer: [1]}"}},
     {"distillation.enabled", {"model.teacher=t"}},
+    // A job reads one of these, not also the text of `smallest`.
+    {"data.chat", {"data={chat: c, tokenizer: t}"}},
+    {"data.instruct", {"data={instruct: c, tokenizer: t}"}},
+    {"data.labelled", {"data={labelled: c, tokenizer: t}"}},
 };
 
 std::vector<std::string> company_of(const std::string& key) {

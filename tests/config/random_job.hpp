@@ -49,16 +49,16 @@ inline bool is_free(const key_info& row) {
       "scheduler.type", "scheduler.params.cycle_min_lr", "scheduler.params.cycle_min_mom",
       "scheduler.params.cycle_max_mom", "scheduler.params.decay_mom_rate", "scheduler.params.num_warmup_steps",
       "scheduler.params.num_decay_steps", "scheduler.params.num_training_steps", "parallel.ranks",
-      "parallel.sharded_norms",
-      "activation_checkpointing.partition_activations", "tensor_parallel.autotp_size", "compile.passes",
-      "compile.offload_activation", "compile.offload_opt_states", "compile.offload_parameters",
+      "parallel.sharded_norms", "activation_checkpointing.partition_activations", "tensor_parallel.autotp_size",
+      "compile.passes", "compile.offload_activation", "compile.offload_opt_states", "compile.offload_parameters",
       "tensor_parallel.tensor_parallel.tp_size", "sequence_parallel_size", "sequence_parallel.size",
-      "pipeline.activation_checkpoint_interval", "data.text", "data.tokenizer", "checkpoint.tag", "checkpoint.load.tag",
-      "checkpoint.load.module_only", "parallel.shard", "zero_optimization.mics_shard_size",
-      "zero_optimization.zero_hpz_partition_size", "aio.block_size", "cluster.early_updates", "cluster.swap_gradients",
-      "cluster.min_ranks", "cluster.page", "elasticity.enabled", "cluster.offload_activations",
-      "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces", "activation_checkpointing.cpu_checkpointing",
-      "activation_checkpointing.selective", "on_spike.action", "on_spike.min_steps", "evaluation.every_steps",
+      "pipeline.activation_checkpoint_interval", "data.text", "data.chat", "data.instruct", "data.labelled",
+      "data.tokenizer", "checkpoint.tag", "checkpoint.load.tag", "checkpoint.load.module_only", "parallel.shard",
+      "zero_optimization.mics_shard_size", "zero_optimization.zero_hpz_partition_size", "aio.block_size",
+      "cluster.early_updates", "cluster.swap_gradients", "cluster.min_ranks", "cluster.page", "elasticity.enabled",
+      "cluster.offload_activations", "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces",
+      "activation_checkpointing.cpu_checkpointing", "activation_checkpointing.selective", "on_spike.action",
+      "on_spike.min_steps", "evaluation.every_steps",
       // Compression techniques also require groups of modules, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",
       "compression_training.sparse_pruning.shared_parameters.enabled",
@@ -74,8 +74,8 @@ inline bool is_free(const key_info& row) {
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
   return row.has_field() && row.support.only.empty() && row.section() != "model" && row.section() != "data_types" &&
-         row.section() != "cuda" && !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key) &&
-         !places;
+         row.section() != "cuda" && row.section() != "lora" && !row.key.starts_with("train_") && !row.in_list() &&
+         !bound.contains(row.key) && !places;
 }
 
 /// Returns a list of 1 to 12 mappings for the key `list`, each with the required keys of its items and some others.

@@ -115,9 +115,11 @@ BOOST_AUTO_TEST_CASE(steps_with_an_adapter_of_peft_are_those_of_peft) {
                                "data.sequence_length=" + fixture()["columns"].dump(),
                                "optimizer.params=" + fixture()["adamw"].dump()};
       const auto s = open(job, common);
+      // In transformers the angles of rotary positions, which gpt2 has not, are fp32 in a model of fp64, too.
+      const double bound = base == "gpt2" ? 1e-9 : 2e-8;
       for (const double wanted : run["losses"].get<std::vector<double>>()) {
         const double loss = step_of(*s).loss;
-        BOOST_TEST(std::abs(loss / wanted - 1) <= 1e-9, loss << " for " << wanted);
+        BOOST_TEST(std::abs(loss / wanted - 1) <= bound, fmt::format("{} for {}", loss, wanted));
       }
       size_t compared = 0;
       for (uint32_t q = 0; q < s->table().parameters.size(); ++q) {

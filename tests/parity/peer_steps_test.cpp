@@ -213,6 +213,7 @@ BOOST_AUTO_TEST_CASE(a_cut_of_each_family_has_the_peers_losses_weights_and_token
 BOOST_AUTO_TEST_CASE(every_fixture_of_a_model_has_steps) {
   for (const auto& folder : fs::directory_iterator(fixtures)) {
     const std::string name = folder.path().filename().string();
+    if (name.starts_with("lora_")) continue;  // an adapter, whose steps parity/adapters_test.cpp compares
     BOOST_TEST(std::ranges::count(cases, name, [](const peers_case& c) { return std::string(c.name); }) == 1, name);
   }
 }

@@ -26,6 +26,7 @@
 #include "data/formats/files.hpp"
 #include "data/formats/objects.hpp"
 #include "data/scratch_file.hpp"
+#include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -47,9 +48,9 @@ core::result<core::loss_part> part_named(const std::string& name) {
   return core::refused(fmt::format("--loss-on: wanted assistant, all or last, got '{}'", name));
 }
 
-/// Returns the absolute path of a tokenizer; empty for `bytes`.
+/// Returns the absolute path of a tokenizer; empty for the words that mean bytes.
 fs::path tokenizer_path(const std::string& name) {
-  return name == "bytes" ? fs::path() : fs::absolute(name).lexically_normal();
+  return data::is_word_for_bytes(name) ? fs::path() : fs::absolute(name).lexically_normal();
 }
 
 /// An open file of samples; the first file of a folder.

@@ -20,6 +20,7 @@
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
 #include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "data/tokenizers/tokenizer.hpp"
 #include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
@@ -94,7 +95,7 @@ struct written_tokens {
 };
 
 core::result<written_tokens> write(const tokenize_arguments& a, display& show, const interrupts& stop) {
-  const fs::path path = a.tokenizer == "bytes" ? fs::path() : fs::absolute(a.tokenizer).lexically_normal();
+  const fs::path path = data::is_word_for_bytes(a.tokenizer) ? fs::path() : fs::absolute(a.tokenizer).lexically_normal();
   TROUPE_ASSIGN(auto tokenizer, data::open_tokenizer(path));
   data::token_file made;
   made.tokenizer = tokenizer->description();

@@ -14,6 +14,7 @@
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
 #include "data/tokenizers/opening/open_tokenizer.hpp"
+#include "data/tokenizers/tokenizer.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -38,7 +39,7 @@ core::result<std::shared_ptr<data::tokenizer>> tokenizer_for(const inspect_argum
     if (!described) return std::shared_ptr<data::tokenizer>();
     path = described->tokenizer_path;
   }
-  TROUPE_ASSIGN(auto opened, data::open_tokenizer(path == "bytes" ? "" : path));
+  TROUPE_ASSIGN(auto opened, data::open_tokenizer(data::is_word_for_bytes(path) ? "" : path));
   if (described && !data::same_vocabulary(opened->description(), described->tokenizer))
     return fail(
         error_kind::bad_input,

@@ -25,7 +25,7 @@ core::result<std::shared_ptr<data::tokenizer>> shared(core::result<std::unique_p
 
 core::result<std::shared_ptr<data::tokenizer>> tokenizer_of(const std::string& given, const described_checkpoint& from,
                                                             uint64_t vocabulary) {
-  if (given == bytes_name) return shared(data::make_byte_tokenizer());
+  if (data::is_word_for_bytes(given)) return shared(data::make_byte_tokenizer());
   if (!given.empty()) return shared(data::open_tokenizer(given));
   // Tries the vocabulary of a GGUF file first, then the tokenizer next to the weights, then the run's. If there is no
   // other tokenizer, returns the error of the GGUF file's vocabulary.

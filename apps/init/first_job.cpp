@@ -68,7 +68,7 @@ const model_size* size_of(const std::string& model) {
 }
 
 core::result<uint64_t> vocabulary_of(const std::string& tokenizer) {
-  if (tokenizer.empty() || tokenizer == "bytes" || tokenizer == data::bytes_as_ids) return data::byte_vocabulary_size;
+  if (tokenizer.empty() || data::is_word_for_bytes(tokenizer)) return data::byte_vocabulary_size;
   const auto opened = data::open_tokenizer(tokenizer);
   if (!opened) return fail(error_kind::bad_input, "--tokenizer: " + opened.error().text);
   return (*opened)->vocab_size();
@@ -216,7 +216,7 @@ class maker {
   }
 
   core::result<void> put_tokenizer() {
-    const bool is_word = a_.tokenizer == "bytes" || a_.tokenizer == data::bytes_as_ids;
+    const bool is_word = data::is_word_for_bytes(a_.tokenizer);
     if (is_word)
       text_.put("data.tokenizer", a_.tokenizer);
     else if (!a_.tokenizer.empty())

@@ -117,6 +117,9 @@ core::result<void> check_bytes_as_ids(bool stream_is_bytes, std::string_view wor
 /// Value of data.tokenizer that permits bytes as tokens of any vocabulary.
 inline constexpr std::string_view bytes_as_ids = "bytes-as-ids";
 
+/// True for the words that name the tokenizer of bytes where a path of another one may stand: bytes and bytes_as_ids.
+constexpr bool is_word_for_bytes(std::string_view word) { return word == "bytes" || word == bytes_as_ids; }
+
 /// Returns FNV-1a, 64 bits, of `parts` one after the other, as 16 hexadecimal digits.
 std::string digest_of(std::initializer_list<std::string_view> parts);
 

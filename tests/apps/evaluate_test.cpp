@@ -62,6 +62,7 @@ BOOST_AUTO_TEST_CASE(an_exported_model_has_the_loss_of_its_run) {
   const auto run = evaluated({"run", "--text", "text.txt"}),
              exported = evaluated({"hf", "--text", "text.txt", "--tokenizer", "bytes"});
   BOOST_TEST(run == exported);
+  BOOST_TEST(run == evaluated({"hf", "--text", "text.txt", "--tokenizer", "bytes-as-ids"}));
   BOOST_TEST(run["text"]["sequence"].get<uint64_t>() == 64U);
 }
 

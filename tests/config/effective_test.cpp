@@ -236,9 +236,9 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> company = {
       "teacher_layer: [1]}"}},
     {"distillation.enabled", {"model.teacher=t"}},
     // A job reads one of these, not also the text of `smallest`.
-    {"data.chat", {"data={chat: c, tokenizer: t}"}},
-    {"data.instruct", {"data={instruct: c, tokenizer: t}"}},
-    {"data.labelled", {"data={labelled: c, tokenizer: t}"}},
+    {"data.chat", {"data=", "data.chat=c"}},
+    {"data.instruct", {"data=", "data.instruct=c"}},
+    {"data.labelled", {"data=", "data.labelled=c"}},
 };
 
 std::vector<std::string> company_of(const std::string& key) {

@@ -83,10 +83,15 @@ inline std::string some_items(const std::string& list, std::mt19937_64& random) 
   std::string out = list + "=[";
   for (size_t n = 1 + random() % 12; n > 0; --n) {
     out += "{";
-    for (const key_info& row : key_table())
-      if (row.section() == list + "[]" && (row.required || random() % 2 == 0))
-        out += std::string(row.name()) + ": " +
-               (row.name() == "match" ? "\"[a-z]+\\\\.(bias|weight)$\"" : some_value(row, random)) + ", ";
+    bool names_column = false;
+    for (const key_info& row : key_table()) {
+      if (row.section() != list + "[]" || (!row.required && random() % 2 != 0)) continue;
+      std::string value = row.name() == "match" ? "\"[a-z]+\\\\.(bias|weight)$\"" : some_value(row, random);
+      names_column |= row.name() == "text_key";
+      // The columns of the other forms have fixed names.
+      if (row.name() == "form" && names_column) value = random() % 2 == 0 ? "text" : "chat";
+      out += std::string(row.name()) + ": " + value + ", ";
+    }
     out += "}, ";
   }
   return out + "]";

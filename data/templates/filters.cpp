@@ -110,8 +110,16 @@ core::result<value> filter_replace(const value& of, call_arguments arguments, al
   return replaced_text(s, old, with, most, left);
 }
 
+core::result<value> filter_safe(const value& of, call_arguments arguments, allowance& left) {
+  TROUPE_TRY(bound("safe", std::move(arguments), {}, 0));
+  TROUPE_ASSIGN(auto out, printed(of, left));
+  TROUPE_TRY(left.take_text(out.size()));
+  return marked(std::move(out));
+}
+
 core::result<value> filter_string(const value& of, call_arguments arguments, allowance& left) {
   TROUPE_TRY(bound("string", std::move(arguments), {}, 0));
+  if (of.is<marked_text>()) return of;
   return text_result(printed(of, left), left);
 }
 
@@ -588,7 +596,7 @@ struct named_filter {
   filter_function apply;
 };
 
-constexpr std::array<named_filter, 37> filters{{{"abs", filter_abs},
+constexpr std::array<named_filter, 38> filters{{{"abs", filter_abs},
                                                 {"batch", filter_batch},
                                                 {"capitalize", filter_capitalize},
                                                 {"count", filter_length},
@@ -614,6 +622,7 @@ constexpr std::array<named_filter, 37> filters{{{"abs", filter_abs},
                                                 {"replace", filter_replace},
                                                 {"reverse", filter_reverse},
                                                 {"round", filter_round},
+                                                {"safe", filter_safe},
                                                 {"select", filter_select},
                                                 {"selectattr", filter_selectattr},
                                                 {"sort", filter_sort},
@@ -625,6 +634,9 @@ constexpr std::array<named_filter, 37> filters{{{"abs", filter_abs},
                                                 {"unique", filter_unique},
                                                 {"upper", filter_upper},
                                                 {"wordcount", filter_wordcount}}};
+
+/// Filters of a marked text. The others return a marked text again, which is not supported, or want another type.
+constexpr std::array<std::string_view, 5> filters_of_marked_texts{"d", "default", "replace", "safe", "string"};
 
 const named_filter* filter_named(std::string_view name) {
   const auto* const at = std::ranges::find(filters, name, &named_filter::name);
@@ -639,6 +651,8 @@ core::result<value> apply_filter(std::string_view name, const value& of, call_ar
   TROUPE_TRY(left.take(1));
   const auto* filter = filter_named(name);
   if (filter == nullptr) return core::refused(fmt::format("the filter '{}' is not supported", core::shown(name)));
+  if (of.is<marked_text>() && std::ranges::find(filters_of_marked_texts, name) == filters_of_marked_texts.end())
+    return core::refused(fmt::format("the filter '{}' of a text after the filter 'safe' is not supported", name));
   return filter->apply(of, std::move(arguments), left);
 }
 

@@ -37,7 +37,6 @@ class parser {
   core::result<syntax_tree> run() {
     syntax_tree out;
     TROUPE_ASSIGN(out.body, statements({}));
-    if (!safe_.empty()) return refused(safe_.back(), "the filter 'safe' is supported only as the last one of '{{ }}'");
     out.marks_generation = marks_generation_;
     return out;
   }
@@ -548,10 +547,7 @@ class parser {
   core::result<expression> filter(expression of) {
     const position at = now().at;
     TROUPE_ASSIGN(auto word, dotted_name("the name of a filter"));
-    if (word == "safe")
-      safe_.push_back(at);
-    else if (!is_filter(word))
-      return refused(at, fmt::format("the filter '{}' is not supported", core::shown(word)));
+    if (!is_filter(word)) return refused(at, fmt::format("the filter '{}' is not supported", core::shown(word)));
     std::vector<expression> parts;
     std::vector<std::string> words;
     parts.push_back(std::move(of));
@@ -610,10 +606,6 @@ class parser {
         skip();
         one.is = statement_kind::print;
         TROUPE_ASSIGN(auto printed, tuple_or_one({}));
-        if (printed.is == expression_kind::filter && printed.word == "safe" && printed.parts.size() == 1) {
-          printed.word = "string";
-          safe_.pop_back();
-        }
         one.values.push_back(std::move(printed));
         TROUPE_TRY(expect(token_kind::variable_end, "'}}'"));
       } else {
@@ -878,7 +870,6 @@ class parser {
   uint32_t frames_ = 0;    ///< frames of variables around the current statement, except the template's own
   uint32_t captures_ = 0;  ///< blocks around the current statement whose text is not printed where it is made
   bool marks_generation_ = false;
-  std::vector<position> safe_{};  ///< places of filters `safe` that are not the last one of a `{{ }}`
 };
 
 }  // namespace

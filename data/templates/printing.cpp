@@ -45,6 +45,8 @@ core::result<void> append_quoted(const value& x, std::string& out, allowance& le
     out += python_float(*d);
   } else if (const auto* t = x.text()) {
     out += python_quoted(*t);
+  } else if (const auto* marked = x.as<marked_text>()) {
+    out.append("Markup(").append(python_quoted(*marked->of)).append(")");
   } else if (const auto* s = x.as<sequence_pointer>()) {
     const auto& items = (*s)->items;
     out += (*s)->is_tuple ? '(' : '[';
@@ -210,7 +212,7 @@ class json_writer {
 
 core::result<std::string> printed(const value& x, allowance& left) {
   if (x.is<undefined_value>()) return std::string();
-  if (const auto* t = x.text()) return *t;
+  if (const auto* t = x.any_text()) return *t;
   return quoted(x, left);
 }
 

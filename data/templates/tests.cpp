@@ -47,12 +47,12 @@ const comparison_name* comparison_of(std::string_view name) {
 }
 
 bool is_iterable(const value& x) {
-  return x.is<undefined_value>() || x.is<text_pointer>() || x.is<sequence_pointer>() || x.is<dictionary_pointer>() ||
+  return x.is<undefined_value>() || x.any_text() != nullptr || x.is<sequence_pointer>() || x.is<dictionary_pointer>() ||
          x.is<dictionary_view>() || x.is<number_range>() || x.is<lazy_pointer>() || x.is<std::shared_ptr<loop_state>>();
 }
 
 bool is_sequence(const value& x) {
-  return x.is<undefined_value>() || x.is<text_pointer>() || x.is<sequence_pointer>() || x.is<dictionary_pointer>() ||
+  return x.is<undefined_value>() || x.any_text() != nullptr || x.is<sequence_pointer>() || x.is<dictionary_pointer>() ||
          x.is<number_range>();
 }
 
@@ -100,12 +100,12 @@ core::result<bool> plain_test(std::string_view name, const value& x, allowance& 
   if (name == "integer") return x.is<int64_t>();
   if (name == "float") return x.is<double>();
   if (name == "number") return x.is<bool>() || x.is<int64_t>() || x.is<double>();
-  if (name == "string") return x.is<text_pointer>();
+  if (name == "string") return x.any_text() != nullptr;
   if (name == "mapping") return x.is<dictionary_pointer>();
   if (name == "sequence") return is_sequence(x);
   if (name == "iterable") return is_iterable(x);
   if (name == "callable") return is_callable(x);
-  if (name == "escaped") return false;
+  if (name == "escaped") return x.is<marked_text>();
   if (name == "odd") return has_rest(x, whole(2), 1, left);
   if (name == "even") return has_rest(x, whole(2), 0, left);
   return is_cased(x, name == "upper");

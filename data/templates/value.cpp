@@ -243,6 +243,7 @@ std::string_view type_name(const value& x) {
   if (x.is<int64_t>()) return "int";
   if (x.is<double>()) return "float";
   if (x.is<text_pointer>()) return "str";
+  if (x.is<marked_text>()) return "Markup (a text after the filter 'safe')";
   if (const auto* s = x.as<sequence_pointer>()) return (*s)->is_tuple ? "tuple" : "list";
   if (x.is<dictionary_pointer>()) return "dict";
   if (x.is<number_range>()) return "range";
@@ -263,7 +264,7 @@ bool truth(const value& x) {
   if (const auto* b = x.as<bool>()) return *b;
   if (const auto* i = x.as<int64_t>()) return *i != 0;
   if (const auto* d = x.as<double>()) return *d != 0;
-  if (const auto* t = x.text()) return !t->empty();
+  if (const auto* t = x.any_text()) return !t->empty();
   if (const auto* s = x.as<sequence_pointer>()) return !(*s)->items.empty();
   if (const auto* d = x.as<dictionary_pointer>()) return !(*d)->entries.empty();
   if (const auto* v = x.as<dictionary_view>()) return !v->of->entries.empty();
@@ -299,9 +300,9 @@ int64_t range_item(const number_range& r, int64_t at) {
 core::result<bool> equal(const value& x, const value& y, allowance& left) {
   TROUPE_TRY(left.take(1));
   if (const auto order = number_order(x, y)) return *order == 0;
+  if (x.any_text() != nullptr && y.any_text() != nullptr) return *x.any_text() == *y.any_text();
   if (x.holds.index() != y.holds.index()) return false;
   if (x.is<undefined_value>() || x.is<none_value>()) return true;
-  if (const auto* t = x.text()) return *t == *y.text();
   if (const auto* s = x.as<sequence_pointer>()) return equal_sequences(**s, **y.as<sequence_pointer>(), left);
   if (const auto* d = x.as<dictionary_pointer>()) return equal_dictionaries(**d, **y.as<dictionary_pointer>(), left);
   if (const auto* n = x.as<std::shared_ptr<name_space>>()) return *n == *y.as<std::shared_ptr<name_space>>();

@@ -56,14 +56,21 @@ struct global_function {
 };
 
 using text_pointer = std::shared_ptr<const std::string>;
+
+/// A text that the filter `safe` has marked (Python's Markup). Where Jinja would put HTML's escapes into the other
+/// operand, or a method would return such a text again, it is refused.
+struct marked_text {
+  text_pointer of;
+};
+
 using sequence_pointer = std::shared_ptr<const sequence>;
 using dictionary_pointer = std::shared_ptr<const dictionary>;
 using lazy_pointer = std::shared_ptr<lazy_items>;
 
 /// One value. A text is valid UTF-8. Copies share texts, lists and mappings.
 struct value {
-  std::variant<undefined_value, none_value, bool, int64_t, double, text_pointer, sequence_pointer, dictionary_pointer,
-               number_range, dictionary_view, lazy_pointer, std::shared_ptr<name_space>,
+  std::variant<undefined_value, none_value, bool, int64_t, double, text_pointer, marked_text, sequence_pointer,
+               dictionary_pointer, number_range, dictionary_view, lazy_pointer, std::shared_ptr<name_space>,
                std::shared_ptr<const macro_object>, std::shared_ptr<loop_state>, std::shared_ptr<const bound_method>,
                global_function>
       holds;
@@ -76,10 +83,15 @@ struct value {
   [[nodiscard]] bool is() const {
     return std::holds_alternative<T>(holds);
   }
-  /// Returns the text; nullptr if the value is none.
+  /// Returns the text; nullptr if the value is none, or is a marked one.
   [[nodiscard]] const std::string* text() const {
     const auto* t = as<text_pointer>();
     return t == nullptr ? nullptr : t->get();
+  }
+  /// Returns the text, which may be marked; nullptr if the value is none.
+  [[nodiscard]] const std::string* any_text() const {
+    const auto* t = as<marked_text>();
+    return t == nullptr ? text() : t->of.get();
   }
 };
 
@@ -123,6 +135,7 @@ inline value boolean(bool x) { return {x}; }
 inline value whole(int64_t x) { return {x}; }
 inline value real(double x) { return {x}; }
 inline value text(std::string x) { return {std::make_shared<const std::string>(std::move(x))}; }
+inline value marked(std::string x) { return {marked_text{std::make_shared<const std::string>(std::move(x))}}; }
 inline value undefined(std::string why) { return {undefined_value{std::move(why)}}; }
 
 /// Returns how deep lists and mappings are nested in a value; 0 for a plain one.

@@ -59,7 +59,7 @@ core::result<std::optional<value>> own_attribute(const value& of, std::string_vi
     if (name == "name" && (*m)->what->is == statement::kind::macro) return std::optional<value>(text((*m)->what->word));
     return refused_attribute(of, name);
   }
-  if (of.is<lazy_pointer>() || of.is<global_function>()) return refused_attribute(of, name);
+  if (of.is<lazy_pointer>() || of.is<global_function>() || of.is<marked_text>()) return refused_attribute(of, name);
   return std::optional<value>();
 }
 
@@ -123,7 +123,7 @@ core::result<slice_indices> indices_of(const value& begin, const value& end, con
 
 core::result<std::optional<value>> entry_of(const dictionary& in, const value& key, allowance& left) {
   TROUPE_TRY(left.take(in.entries.size() / 16 + 1));
-  if (const auto* t = key.text()) {
+  if (const auto* t = key.any_text()) {
     const auto* const found = in.find(*t);
     return found == nullptr ? std::optional<value>() : std::optional<value>(*found);
   }
@@ -147,6 +147,8 @@ core::result<value> attribute_of(const value& of, std::string_view name, allowan
 
 core::result<value> item_of(const value& of, const value& key, allowance& left) {
   if (const auto* u = of.as<undefined_value>()) return core::refused(u->why);
+  if (of.is<marked_text>())
+    return core::refused(fmt::format("an item of a value of type {} is not supported", type_name(of)));
   TROUPE_TRY(left.take(1));
   if (const auto* d = of.as<dictionary_pointer>(); d != nullptr && check_key(key)) {
     TROUPE_ASSIGN(auto found, entry_of(**d, key, left));

@@ -53,7 +53,7 @@ core::result<bool> equal_sequences(const sequence& x, const sequence& y, allowan
 }
 
 core::result<const value*> found(const dictionary& in, const value& key, allowance& left) {
-  if (const auto* t = key.text()) return in.find(*t);
+  if (const auto* t = key.any_text()) return in.find(*t);
   for (const auto& [k, v] : in.entries) {
     TROUPE_ASSIGN(const bool same, equal(k, key, left));
     if (same) return &v;
@@ -131,7 +131,7 @@ cursor cursor_of(number_range of) {
 
 const value* dictionary::find(std::string_view key) const {
   for (const auto& [k, v] : entries)
-    if (const auto* t = k.text(); t != nullptr && *t == key) return &v;
+    if (const auto* t = k.any_text(); t != nullptr && *t == key) return &v;
   return nullptr;
 }
 
@@ -334,7 +334,7 @@ core::result<void> check_key(const value& x) {
     return {};
   }
   if (x.is<undefined_value>() || x.is<none_value>() || x.is<bool>() || x.is<int64_t>() || x.is<double>() ||
-      x.is<text_pointer>())
+      x.any_text() != nullptr)
     return {};
   return core::refused(fmt::format("a value of type {} cannot be a key", type_name(x)));
 }

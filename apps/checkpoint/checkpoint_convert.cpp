@@ -126,7 +126,10 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   source_arguments from = a.source;
   from.wants_weights = true;
   TROUPE_ASSIGN(auto opened, open_to_export(from, a.model_config));
-  if (!a.adapter.empty()) TROUPE_TRY(merge_adapter(a.adapter, opened));
+  if (!a.adapter.empty()) {
+    TROUPE_ASSIGN(const auto other, merge_adapter(a.adapter, opened));
+    if (other) note(a.source, "warning: " + *other);
+  }
   const auto& s = opened.source;
   note_foreign_buffers(a.source, opened);
   conversion writing(a.source, a.output);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "apps/checkpoint/written_formats.hpp"
@@ -22,8 +23,9 @@ struct weights_arguments : conversion_arguments {  ///< arguments of to-fp32, to
 /// Opens the checkpoint that to-fp32 converts, with the model's names for its tensors if they are known.
 core::result<formats::tensor_source> open_for_fp32(const weights_arguments& a);
 
-/// Adds the adapter in the folder `adapter` to the weights of its base model. Refused: what formats::merged_with()
-/// refuses.
-core::result<void> merge_adapter(const std::filesystem::path& adapter, described_checkpoint& base);
+/// Adds the adapter in the folder `adapter` to the weights of `base`. Returns a warning if the adapter names another
+/// folder of this machine as its base. Refused: what formats::merged_with() refuses.
+core::result<std::optional<std::string>> merge_adapter(const std::filesystem::path& adapter,
+                                                       described_checkpoint& base);
 
 }  // namespace troupe::apps

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -93,15 +94,26 @@ std::vector<conversion_option> to_peft_options(peft_arguments& a) {
   return out;
 }
 
+/// Returns a sentence if the adapter names a base that is another folder of this machine than `base`. Adapters that
+/// name a base elsewhere, such as a hub's, say nothing about a folder.
+std::optional<std::string> other_base_of(const formats::peft_adapter& adapter, const fs::path& base) {
+  const fs::path named = adapter.options().base;
+  std::error_code e;
+  if (named.empty() || !fs::is_directory(named, e) || fs::equivalent(named, base, e) || e) return std::nullopt;
+  return fmt::format("the base of the adapter '{}' is '{}', and it is added to '{}'", adapter.folder().string(),
+                     named.string(), base.string());
+}
+
 }  // namespace
 
-core::result<void> merge_adapter(const fs::path& adapter, described_checkpoint& base) {
+core::result<std::optional<std::string>> merge_adapter(const fs::path& adapter, described_checkpoint& base) {
   TROUPE_ASSIGN(auto opened, formats::peft_adapter::open(adapter));
+  auto other = other_base_of(*opened, base.source.folder);
   const auto* const family = families::find(base.model.model_type);
   const bool is_in_out =
       family != nullptr ? family->layout == core::weight_layout::in_out : opened->options().is_in_out;
   TROUPE_ASSIGN(base.source, formats::merged_with(std::move(base.source), std::move(opened), is_in_out));
-  return {};
+  return other;
 }
 
 constexpr written_format peft_output{.command = "to-peft",

@@ -32,8 +32,9 @@ bool is_peft_name(std::string_view name);
 std::optional<std::string> peft_finding(const std::vector<std::string_view>& names);
 std::optional<std::string> peft_finding(const tensor_source& s);
 
-/// Text for messages that names the calls by which a person merges an adapter into its base model.
-inline constexpr std::string_view merge_by = "(peft's merge_and_unload(), then save_pretrained())";
+/// Text for messages that names the ways in which a person merges the adapter of a folder into its base model.
+inline constexpr std::string_view merge_by =
+    "(`troupe checkpoint merge-adapter`, or peft's merge_and_unload() and save_pretrained())";
 
 /// File with the options of an adapter, next to `adapter_model.safetensors` or `adapter_model.bin`.
 inline constexpr std::string_view adapter_config_name = "adapter_config.json";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -205,13 +206,14 @@ BOOST_AUTO_TEST_CASE(weights_that_peft_wraps_are_named_as_such_by_every_writer_a
   f.named(projection + "weight").name = projection + "base_layer.weight";
   for (auto& t : f.tensors) t.name = "base_model.model." + t.name;
   add("base_model.model." + projection + "lora_A.default.weight");
-  check_named("holds a model wrapped by PEFT, with tensors such as 'base_model.model.");
+  check_named("holds a model with adapters beside its weights, with tensors such as 'base_model.model.");
   // PEFT's inject_adapter_in_model() saves names without a prefix.
   f.tensors = tensors;
   f.named(projection + "weight").name = projection + "base_layer.weight";
   add(projection + "lora_B.default.weight");
   check_named(
-      "holds a model wrapped by PEFT, with tensors such as 'model.layers.0.self_attn.q_proj.base_layer.weight'");
+      "holds a model with adapters beside its weights, with tensors such as "
+      "'model.layers.0.self_attn.q_proj.base_layer.weight'");
   // The folder contains only an adapter, under the file name of a model.
   f.tensors.clear();
   add("base_model.model." + projection + "lora_A.weight");
@@ -741,6 +743,24 @@ BOOST_AUTO_TEST_CASE(a_state_dict_has_the_heads_name_where_it_is_tied) {
   const auto there = f.checkpoint({"inspect", "w.pt"}).out;
   BOOST_TEST(has(there, "lm_head.weight is transformer.wte.weight"), there);
   f.check_well(f.checkpoint({"diff", "out", "w.pt"}), "equal");
+}
+
+BOOST_AUTO_TEST_CASE(an_adapter_that_names_another_folder_as_its_base_is_merged_with_a_warning) {
+  const command_folder at;
+  const auto fixtures = fs::path(troupe::places::source_dir) / "tests/models/fixtures";
+  const auto base = (fixtures / "llama").string(), adapter = (at.folder / "adapter").string();
+  fs::copy(fixtures / "lora_llama", adapter);
+  const auto merge = [&](const std::string& named) {
+    auto options = json::parse(std::ifstream(fs::path(adapter) / "adapter_config.json"));
+    options["base_model_name_or_path"] = named;
+    at.folder.write("adapter/adapter_config.json", options.dump());
+    return check_exit(0, at.troupe({"checkpoint", "merge-adapter", base, adapter, "merged", "--force"})).err;
+  };
+  BOOST_TEST(!has(merge("somebody/llama"), "warning"));
+  BOOST_TEST(!has(merge(base + "/../llama"), "warning"));
+  const auto other = at.folder.path().string();
+  BOOST_TEST(has(merge(other), "warning: the base of the adapter '" + adapter + "' is '" + other +
+                                   "', and it is added to '" + base + "'"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

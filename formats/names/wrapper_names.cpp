@@ -112,7 +112,7 @@ std::optional<std::string> peft_finding(const std::vector<std::string_view>& nam
         "holds a PEFT adapter, not a whole model, with tensors such as '{}': merge it into its base model first {}",
         core::shown(*first), merge_by);
   return fmt::format(
-      "holds a model with adapters beside its weights, with tensors such as '{}': merge them into it first (peft's "
+      "holds adapters beside weights, with tensors such as '{}': merge them into these first (peft's "
       "merge_and_unload() and save_pretrained(); for a run of Troupe, `troupe checkpoint to-peft` and merge-adapter)",
       core::shown(*first));
 }

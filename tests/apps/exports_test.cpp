@@ -206,13 +206,13 @@ BOOST_AUTO_TEST_CASE(weights_that_peft_wraps_are_named_as_such_by_every_writer_a
   f.named(projection + "weight").name = projection + "base_layer.weight";
   for (auto& t : f.tensors) t.name = "base_model.model." + t.name;
   add("base_model.model." + projection + "lora_A.default.weight");
-  check_named("holds a model with adapters beside its weights, with tensors such as 'base_model.model.");
+  check_named("holds adapters beside weights, with tensors such as 'base_model.model.");
   // PEFT's inject_adapter_in_model() saves names without a prefix.
   f.tensors = tensors;
   f.named(projection + "weight").name = projection + "base_layer.weight";
   add(projection + "lora_B.default.weight");
   check_named(
-      "holds a model with adapters beside its weights, with tensors such as "
+      "holds adapters beside weights, with tensors such as "
       "'model.layers.0.self_attn.q_proj.base_layer.weight'");
   // The folder contains only an adapter, under the file name of a model.
   f.tensors.clear();

@@ -27,12 +27,12 @@ BOOST_AUTO_TEST_CASE(a_model_with_an_adapter_and_an_adapter_alone_are_told_apart
   BOOST_TEST(!peft_finding(names{"a.weight", "b.weight"}).has_value());
   BOOST_TEST(
       *peft_finding(names{"a.weight", "b.base_layer.weight", "b.lora_A.x.weight"}) ==
-      "holds a model with adapters beside its weights, with tensors such as 'b.base_layer.weight': merge them into "
-      "it first (peft's merge_and_unload() and save_pretrained(); for a run of Troupe, `troupe checkpoint "
+      "holds adapters beside weights, with tensors such as 'b.base_layer.weight': merge them into these first (peft's "
+      "merge_and_unload() and save_pretrained(); for a run of Troupe, `troupe checkpoint to-peft` and "
+      "merge-adapter)"); for a run of Troupe, `troupe checkpoint "
       "to-peft` and merge-adapter)");
   // PEFT's releases before 0.6 store the weight together with the adapter.
-  BOOST_TEST(peft_finding(names{"b.lora_A.x.weight", "b.weight"})
-                 ->starts_with("holds a model with adapters beside its weights"));
+  BOOST_TEST(peft_finding(names{"b.lora_A.x.weight", "b.weight"})->starts_with("holds adapters beside weights"));
   BOOST_TEST(*peft_finding(names{"base_model.model.b.lora_A.weight", "base_model.model.head.weight"}) ==
              "holds a PEFT adapter, not a whole model, with tensors such as 'base_model.model.b.lora_A.weight': merge "
              "it into its base model first (`troupe checkpoint merge-adapter`, or peft's merge_and_unload() and "

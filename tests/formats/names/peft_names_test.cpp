@@ -25,12 +25,10 @@ BOOST_AUTO_TEST_CASE(names_of_peft_are_known_under_other_wrappers_and_names_of_m
 
 BOOST_AUTO_TEST_CASE(a_model_with_an_adapter_and_an_adapter_alone_are_told_apart) {
   BOOST_TEST(!peft_finding(names{"a.weight", "b.weight"}).has_value());
-  BOOST_TEST(
-      *peft_finding(names{"a.weight", "b.base_layer.weight", "b.lora_A.x.weight"}) ==
-      "holds adapters beside weights, with tensors such as 'b.base_layer.weight': merge them into these first (peft's "
-      "merge_and_unload() and save_pretrained(); for a run of Troupe, `troupe checkpoint to-peft` and "
-      "merge-adapter)"); for a run of Troupe, `troupe checkpoint "
-      "to-peft` and merge-adapter)");
+  BOOST_TEST(*peft_finding(names{"a.weight", "b.base_layer.weight", "b.lora_A.x.weight"}) ==
+             "holds adapters beside weights, with tensors such as 'b.base_layer.weight': merge them into these first "
+             "(peft's merge_and_unload() and save_pretrained(); for a run of Troupe, `troupe checkpoint to-peft` and "
+             "merge-adapter)");
   // PEFT's releases before 0.6 store the weight together with the adapter.
   BOOST_TEST(peft_finding(names{"b.lora_A.x.weight", "b.weight"})->starts_with("holds adapters beside weights"));
   BOOST_TEST(*peft_finding(names{"base_model.model.b.lora_A.weight", "base_model.model.head.weight"}) ==

@@ -54,7 +54,7 @@ data_command::data_command(CLI::App& parent)
   add_quiet(*tokenize_, t.verbosity);
   auto& i = inspected_;
   auto* inspect = command_->add_subcommand("inspect", "what a .bin holds: tokens, documents, vocabulary, first text");
-  inspect->add_option("file", i.file, "NAME.bin; with --decode JSON lines, a JSON array or Parquet of samples")
+  inspect->add_option("file", i.file, "NAME.bin; with --decode JSON lines, a JSON array, Parquet, Arrow or .npy of samples")
       ->required();
   inspect
       ->add_option("--tokenizer", i.tokenizer,
@@ -73,7 +73,7 @@ data_command::data_command(CLI::App& parent)
   render_ = command_->add_subcommand("render", "what a chat template makes of the first conversations of a file");
   render_->add_option("tokenizer", r.folder, "folder of the model or its tokenizer, as data.tokenizer names it")
       ->required();
-  render_->add_option("file", r.file, "JSON lines, a JSON array or Parquet of conversations")->required();
+  render_->add_option("file", r.file, "JSON lines, a JSON array, Parquet or Arrow of conversations")->required();
   render_->add_option("--samples", r.count, "number of conversations to show at most")->capture_default_str();
   render_->add_option("--messages-key", r.messages_key, "column of the messages; by default messages or conversations");
   add_sample_options(*render_, r);

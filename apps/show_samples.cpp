@@ -68,7 +68,7 @@ core::result<std::unique_ptr<samples_file>> open_samples_file(const std::string&
   auto scratch = fs::temp_directory_path(ec);
   if (ec) scratch = ".";
   const auto& path = listed.files.front();
-  TROUPE_ASSIGN(out->content, data::open_expanded(path, max_bytes, out->expanded, scratch));
+  TROUPE_ASSIGN(out->content, data::open_sample_file(path, max_bytes, out->expanded, scratch));
   out->kind = data::kind_of(path);
   return out;
 }

@@ -203,4 +203,11 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
   return looked_at(scratch.content(path.string(), begin));
 }
 
+core::result<core::source_file> open_sample_file(const std::filesystem::path& path, uint64_t max_bytes,
+                                                 scratch_file& scratch, const std::filesystem::path& folder,
+                                                 const expand_watch& watch) {
+  if (kind_of(path) == source_kind::array && !is_packed(path)) return core::source_file::open(path);
+  return open_expanded(path, max_bytes, scratch, folder, watch);
+}
+
 }  // namespace troupe::data

@@ -35,4 +35,10 @@ core::result<core::source_file> open_expanded(const std::filesystem::path& path,
                                               scratch_file& scratch, const std::filesystem::path& folder,
                                               const expand_watch& watch = {});
 
+/// Returns the content of a file of samples that are more than a text: as open_expanded() does, but a NumPy array that
+/// is not packed is opened in place, and its reader limits it.
+core::result<core::source_file> open_sample_file(const std::filesystem::path& path, uint64_t max_bytes,
+                                                 scratch_file& scratch, const std::filesystem::path& folder,
+                                                 const expand_watch& watch = {});
+
 }  // namespace troupe::data

@@ -92,7 +92,7 @@ class sample_builder {
     const auto kind = kind_of(path);
     scratch_file expanded;
     const auto watch = [&](uint64_t done, uint64_t bytes) { return tell(path, done, bytes); };
-    TROUPE_ASSIGN(const auto file, open_expanded(path, budget_, expanded, source_.scratch, watch));
+    TROUPE_ASSIGN(const auto file, open_sample_file(path, budget_, expanded, source_.scratch, watch));
     if (is_packed(path) || kind == source_kind::json_lines) budget_ -= std::min(budget_, file.size());
     count_file(stream_->summary_, source_.path, path, file.size());
     token_writer out(unordered_, stream_->width_);

@@ -82,7 +82,7 @@ init_command::init_command(CLI::App& parent)
                        fmt::format("{}, or a Hugging Face folder", fmt::join(model_sizes(), ", ")));
   command_->add_option("--text", answers_.text, "text to train on: a file or a folder");
   command_->add_option("--chat", answers_.chat,
-                       "conversations to train on, in place of a text: JSON lines, a JSON array or Parquet");
+                       "conversations to train on, in place of a text: JSON lines, a JSON array, Parquet or Arrow");
   command_->add_option("--tokenizer", answers_.tokenizer,
                        "bytes, a tokenizer.json, .model or .gguf, or a folder with one; without it the model's own");
   command_

@@ -114,7 +114,7 @@ void add_sample_form_keys(key_rows& t) {
   t.row("data.chat", path)
       .into<&job::data, &data::chat>()
       .means(
-          "Conversations to train on, in place of data.text: JSON lines, a JSON array or Parquet with OpenAI's "
+          "Conversations to train on, in place of data.text: JSON lines, a JSON array, Parquet or Arrow with OpenAI's "
           "`messages` or ShareGPT's `conversations`. The tokenizer's chat template renders them, and the loss is that "
           "of the answers.");
   t.row("data.instruct", path)

@@ -39,6 +39,9 @@ bool is_aside(const fs::path& p) {
   return name.starts_with('.') || name == "_metadata" || name == "_common_metadata" || name == "_SUCCESS";
 }
 
+/// Name of the column of tokens in samples of several columns.
+constexpr std::string_view tokens_column = "input_ids";
+
 /// Largest size in bytes of the file refs/main in Hugging Face's cache, which names a revision.
 constexpr uint64_t max_revision_bytes = 1024;
 
@@ -155,6 +158,7 @@ source_kind kind_of(const fs::path& p) {
       {".ipc", source_kind::arrow},
       {".feather", source_kind::arrow},
       {".mds", source_kind::mds},
+      {".npy", source_kind::array},
   };
   const auto found = std::ranges::find(kinds, ending_of(p), [](const auto& x) { return std::string(x.first); });
   return found == std::end(kinds) ? source_kind::text : found->second;
@@ -176,7 +180,9 @@ core::result<source_listing> source_files(const fs::path& path) {
   TROUPE_TRY(check_no_splits(folder));
   TROUPE_ASSIGN(auto listed, files_below(folder));
   TROUPE_TRY(keep_listed_shards(listed));
-  std::erase_if(listed.files, [](const fs::path& p) { return describes_tokens(p) || describes_rows(p); });
+  std::erase_if(listed.files, [](const fs::path& p) {
+    return describes_tokens(p) || describes_rows(p) || completes_array(p);
+  });
   const fs::path whole = fs::canonical(folder, ec);
   TROUPE_ASSIGN(auto out, training_files_of(whole, std::move(listed)));
   TROUPE_TRY(refuse_second_forms(out.files));
@@ -189,6 +195,33 @@ core::result<source_listing> source_files(const fs::path& path) {
                     out.left_out.front().why));
   name_missing_shards(out);
   return out;
+}
+
+fs::path array_beside(const fs::path& input_ids, const std::string& column) {
+  std::string name = input_ids.stem().string();
+  const size_t at = name.rfind(tokens_column);
+  if (at == std::string::npos)
+    name += "_" + column;
+  else
+    name.replace(at, tokens_column.size(), column);
+  return input_ids.parent_path() / (name + input_ids.extension().string());
+}
+
+bool completes_array(const fs::path& p) {
+  if (kind_of(p) != source_kind::array) return false;
+  std::error_code ec;
+  const std::string name = p.stem().string();
+  for (const std::string column : {"labels", "attention_mask"}) {
+    const size_t at = name.rfind(column);
+    if (at == std::string::npos) continue;
+    std::string replaced = name;
+    replaced.replace(at, column.size(), tokens_column);
+    std::vector<std::string> names{replaced};
+    if (at > 0 && name[at - 1] == '_' && at + column.size() == name.size()) names.push_back(name.substr(0, at - 1));
+    for (const auto& one : names)
+      if (fs::exists(p.parent_path() / (one + p.extension().string()), ec)) return true;
+  }
+  return false;
 }
 
 bool describes_rows(const fs::path& p) {

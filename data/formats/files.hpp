@@ -16,12 +16,14 @@ inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 
 /// How a file is read, by its name, ignoring case and a final `.gz`, `.dz` or `.zst`: `.bin` holds tokens; each object
 /// of a `.jsonl`, `.jsonlines`, `.ndjson` or `.json`, each row of a `.parquet` or of an Arrow file or stream (`.arrow`,
-/// `.arrows`, `.ipc`, `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; any other
-/// file is one text.
-enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar, mds };
+/// `.arrows`, `.ipc`, `.feather`), each sample of a `.tar` or `.tgz` and of MosaicML's `.mds` is a document; each row
+/// of a `.npy` is a sample of tokens (only as `input_ids`, data/formats/objects.hpp); any other file is one text.
+enum class source_kind : uint8_t { text, json_lines, tokens, parquet, arrow, tar, mds, array };
 
 /// True for kinds whose files hold several texts under a key (JSON lines) or in a column (rows).
-inline bool has_keys(source_kind kind) { return kind != source_kind::text && kind != source_kind::tokens; }
+inline bool has_keys(source_kind kind) {
+  return kind != source_kind::text && kind != source_kind::tokens && kind != source_kind::array;
+}
 
 bool is_packed(const std::filesystem::path& path);       ///< true for the extensions .gz, .dz, .tgz and .zst
 /// Returns the kind by the file's extension; an extension of compression, such as .gz, is ignored.
@@ -36,6 +38,13 @@ bool describes_tokens(const std::filesystem::path& path);
 /// True for files that writers add to rows and that are not text: `dataset_info.json` and `state.json` of Hugging
 /// Face's `datasets` next to an Arrow file, `index.json` of MosaicML's next to a `.mds`.
 bool describes_rows(const std::filesystem::path& path);
+
+/// Returns the path of the array with the column `column` (labels, attention_mask) of the samples in the NumPy array
+/// `input_ids`: the file name has `column` in place of `input_ids`, or else `_` and `column` at its end.
+std::filesystem::path array_beside(const std::filesystem::path& input_ids, const std::string& column);
+
+/// True for an array that holds the labels or the attention mask of another array in its folder (array_beside).
+bool completes_array(const std::filesystem::path& path);
 
 /// A file of a data folder that is not read as data, or a shard that is missing in the folder, with the reason for the
 /// message to the user.

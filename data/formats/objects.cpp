@@ -34,10 +34,10 @@ const char* name_of_rows(source_kind kind) {
       return "a tar";
     case source_kind::mds:
       return "a shard of MosaicML's";
-    case source_kind::arrow:
-      return "an Arrow file";
     case source_kind::json_lines:
     case source_kind::parquet:
+    case source_kind::arrow:
+    case source_kind::array:
       break;
   }
   return "rows";
@@ -50,8 +50,10 @@ core::result<void> read_objects(source_kind kind, const core::source_file& file,
                                 const object_visit& visit) {
   if (kind == source_kind::json_lines) return read_json_objects(file, visit);
   if (kind == source_kind::parquet) return read_parquet_rows(file, columns, bytes_left, visit);
-  return core::refused(fmt::format("'{}': wanted JSON lines, a JSON array or Parquet for samples of several fields, "
-                                   "got {}; save the data as JSON lines or Parquet",
+  if (kind == source_kind::arrow) return read_arrow_rows(file, columns, bytes_left, visit);
+  if (kind == source_kind::array) return read_array_rows(file, columns, bytes_left, visit);
+  return core::refused(fmt::format("'{}': wanted JSON lines, a JSON array, Parquet or Arrow for samples of several "
+                                   "fields, got {}; save the data as JSON lines or Parquet",
                                    file.name(), name_of_rows(kind)));
 }
 

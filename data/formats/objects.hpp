@@ -26,6 +26,18 @@ using object_visit =
 core::result<void> read_parquet_rows(const core::source_file& file, const std::vector<std::string>& columns,
                                      uint64_t& bytes_left, const object_visit& visit);
 
+/// Passes the rows of an Arrow file or stream to `visit`, as read_parquet_rows() does; texts may also be views, and
+/// lists have one length. Errors: as there, and by name a column that a dictionary encodes.
+core::result<void> read_arrow_rows(const core::source_file& file, const std::vector<std::string>& columns,
+                                   uint64_t& bytes_left, const object_visit& visit);
+
+/// Passes the rows of a two-dimensional NumPy array of integers to `visit`, as lists under `input_ids`. Arrays of the
+/// same shape beside it, whose names have another column's name in place of `input_ids` (or `_` and that name at the
+/// end), are the columns `labels` and `attention_mask`. Errors: bad_input with the file's name for columns without
+/// `input_ids`, an array of another type, order or shape, and one that is cut off; limit.
+core::result<void> read_array_rows(const core::source_file& file, const std::vector<std::string>& columns,
+                                   uint64_t& bytes_left, const object_visit& visit);
+
 /// Passes each row of `file`, whose kind is `kind`, to `visit`. Lines and elements of JSON are passed as they are; a
 /// table's rows have the columns of `columns` that exist, nulls included. The bytes of a table's rows are subtracted
 /// from `bytes_left`. Errors (bad_input): a kind without such rows, broken JSON with its place, every error of the

@@ -271,12 +271,16 @@ core::result<void> refuse_other_content(const std::filesystem::path& path, const
   };
   if (begin.starts_with("version https://git-lfs.github.com/spec/"))
     return refused("a pointer of git-lfs", "fetch the content by `git lfs pull`");
-  if (kind != source_kind::text && kind != source_kind::json_lines && kind != source_kind::tokens) return {};
+  if (kind != source_kind::text && kind != source_kind::json_lines && kind != source_kind::tokens &&
+      kind != source_kind::array)
+    return {};
   for (const auto& s : signatures)
     if (fits(s, begin, end) && (kind != source_kind::tokens || s.begins.size() + s.also.size() > 3))
       return refused(s.what, s.mend);
   if (begin.starts_with("\x93NUMPY"sv))
     return refused("a NumPy array", array_to_tokens("numpy.load(FILE)", type_of_array(begin)));
+  if (kind == source_kind::array)
+    return refused("a file whose name ends in .npy", "it is no NumPy array: give a text a name that ends in .txt");
   if (begin.starts_with("LITPKDS")) return refused("tokens in lit-gpt's packed form", packed_to_tokens(begin));
   const auto ending = ending_of(path);
   if (ending == ".pkl" || ending == ".pickle" || (is_pickle(begin, end, file.size()) && kind != source_kind::tokens))

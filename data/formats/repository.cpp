@@ -232,7 +232,7 @@ core::result<source_listing> training_files_of(const fs::path& folder, source_li
   const bool has_card = rows || is_known;
   source_listing out{{}, listed.left_out};
   for (const auto& p : listed.files) {
-    const bool is_text = kind_of(p) == source_kind::text;
+    const bool is_text = kind_of(p) == source_kind::text || kind_of(p) == source_kind::array;
     if (is_text && is_card_or_licence(p))
       out.left_out.push_back({p, "card or licence"});
     else if (has_card && describes_data(p))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -161,14 +162,88 @@ BOOST_AUTO_TEST_CASE(another_process_reads_the_same_samples) {
   BOOST_TEST(targets_of(corpus_of(yours, 6)) == targets_of(corpus_of(mine, 6)), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(parquet_has_the_labels_of_transformers) {
+BOOST_AUTO_TEST_CASE(parquet_and_arrow_have_the_labels_of_transformers) {
   const auto expected = read_json(chat_fixtures() / "expected.json");
   auto how = options(128);
   how.reading.vocab_size = 320;
-  const auto stream =
-      *check_ok(data::open_samples({.path = chat_fixtures() / "labelled.parquet", .vocab_size = 320}, how));
-  BOOST_TEST(stream->summary().counted == expected["counted"].get<uint64_t>());
-  BOOST_TEST(stream->documents() == expected["samples"].size());
+  for (const char* name : {"labelled.parquet", "labelled.arrow"}) {
+    const auto stream = *check_ok(data::open_samples({.path = chat_fixtures() / name, .vocab_size = 320}, how));
+    BOOST_TEST(stream->summary().counted == expected["counted"].get<uint64_t>(), name);
+    BOOST_TEST(stream->documents() == expected["samples"].size(), name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(columns_that_are_not_read_are_refused_by_name) {
+  auto how = options(128);
+  how.reading.form = core::sample_form::chat;
+  how.reading.messages_key = "kind";
+  check_failed(data::open_samples({.path = chat_fixtures() / "messages.arrow", .vocab_size = 100}, how),
+               "the column 'kind' is encoded by a dictionary, which is not read here");
+  how.reading.messages_key = "when";
+  check_failed(data::open_samples({.path = chat_fixtures() / "messages.arrow", .vocab_size = 100}, how),
+               "the column 'when': wanted texts, numbers, booleans, lists or structures, got timestamps");
+  check_failed(data::open_samples({.path = chat_fixtures() / "messages.arrow", .vocab_size = 100}, options(128)),
+               "wanted one of the columns input_ids, labels, attention_mask, got 'when', 'kind', 'messages'");
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_an_array_are_samples_with_the_labels_beside) {
+  auto how = options(64);
+  how.reading.vocab_size = 320;
+  const scratch_folder at;
+  const auto copy = [&](const char* from, const std::string& to) {
+    const auto target = at / to;
+    std::filesystem::create_directories(target.parent_path());
+    std::filesystem::copy_file(chat_fixtures() / from, target);
+    return target;
+  };
+  const auto opened_array = [&](const std::filesystem::path& path) {
+    return data::open_samples({.path = path, .vocab_size = 320}, how);
+  };
+  // Without labels every token counts but the first of each sample.
+  const auto all = *check_ok(opened_array(copy("input_ids.npy", "a/train_input_ids.npy")));
+  BOOST_TEST(all->documents() == 4U);
+  BOOST_TEST(all->summary().counted == 4U * 44U);
+  copy("labels.npy", "a/train_labels.npy");
+  const auto expected = read_json(chat_fixtures() / "expected.json")["samples"];
+  uint64_t counted = 0;
+  for (const auto& sample : expected)
+    for (size_t i = 1; i < 45; ++i) counted += sample["labels"][i].get<int64_t>() >= 0 ? 1U : 0U;
+  for (const auto& path : {at / "a", at / "a/train_input_ids.npy"}) {
+    const auto stream = *check_ok(opened_array(path));
+    BOOST_TEST(stream->documents() == 4U);
+    BOOST_TEST(stream->summary().counted == counted);
+  }
+  copy("input_ids.npy", "a/b.npy");
+  copy("labels.npy", "a/b_labels.npy");
+  const auto named = *check_ok(opened_array(at / "a/b.npy"));
+  BOOST_TEST(named->summary().counted == counted);
+
+  check_failed(opened_array(copy("labels.npy", "labels.npy")), "labels.npy: row 1: 'input_ids': token -100 at place 0");
+  how.reading.form = core::sample_form::chat;
+  check_failed(opened_array(at / "a/b.npy"), "a NumPy array holds tokens: name it as data.labelled (form: labelled)");
+}
+
+BOOST_AUTO_TEST_CASE(arrays_of_other_types_and_shapes_are_refused) {
+  const scratch_folder at;
+  const auto refused = [&](const std::string& described, const std::string& numbers, const std::string& why) {
+    const std::string magic = "\x93NUMPY";
+    const std::string header = "{" + described + "}\n";
+    const std::string length{static_cast<char>(header.size()), '\0'};
+    const auto path = at.write("x.npy", magic + std::string{'\1', '\0'} + length + header + numbers);
+    check_failed(data::open_samples({.path = path, .vocab_size = 100}, options(6)), "x.npy': " + why);
+  };
+  const std::string c_order = "'fortran_order': False, ";
+  refused("'descr': '<f4', " + c_order + "'shape': (1, 2), ", std::string(8, '\1'),
+          "wanted an array of integers, lowest byte first, got the type <f4");
+  refused("'descr': '>i4', " + c_order + "'shape': (1, 2), ", std::string(8, '\1'), "wanted an array of integers");
+  refused("'descr': '<i4', 'fortran_order': True, 'shape': (1, 2), ", std::string(8, '\1'),
+          "wanted an array in C order, got Fortran's");
+  refused("'descr': '<i4', " + c_order + "'shape': (2,), ", std::string(8, '\1'),
+          "wanted an array of two dimensions, samples and their tokens, got the shape (2,)");
+  refused("'descr': '<i4', " + c_order + "'shape': (1, 2, 1), ", std::string(8, '\1'), "wanted an array of two");
+  refused("'descr': '<i4', " + c_order + "'shape': (2, 2), ", std::string(8, '\1'), "wanted 2 x 2 integers, got 2");
+  const auto text = at.write("y.npy", std::string(40, 'a'));
+  check_failed(data::open_samples({.path = text, .vocab_size = 100}, options(6)), "wanted a NumPy array");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

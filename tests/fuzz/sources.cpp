@@ -2,12 +2,15 @@
 // returns no more text than allowed.
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/source_file.hpp"
 #include "data/formats/indexed_pair.hpp"
+#include "data/formats/objects.hpp"
 #include "data/formats/rows.hpp"
 #include "tests/fuzz/input.hpp"
 
@@ -35,8 +38,26 @@ void fuzz_rows(data::source_kind kind, const char* name, bytes input) {
   wanted(ok || ok.error().text.find(file->name()) != std::string::npos);
 }
 
+void fuzz_objects(data::source_kind kind, const char* name, bytes input) {
+  const auto file = core::source_file::open(written(name, input));
+  if (!file) return;
+  uint64_t left = text_max, rows = 0;
+  const auto ok = data::read_objects(
+      kind, *file, {"input_ids", "labels", "messages", "tools"}, left,
+      [&](const nlohmann::ordered_json& row, const std::string&, uint64_t byte) -> core::result<void> {
+        wanted(row.is_object() && byte <= input.size());
+        if (++rows < rows_max) return {};
+        return core::fail(core::error_kind::stopped, file->name());
+      });
+  wanted(left <= text_max && (ok || ok.error().text.find(file->name()) != std::string::npos));
+}
+
 [[maybe_unused]] void fuzz_parquet(bytes input) { fuzz_rows(data::source_kind::parquet, "input.parquet", input); }
-[[maybe_unused]] void fuzz_arrow(bytes input) { fuzz_rows(data::source_kind::arrow, "input.arrow", input); }
+[[maybe_unused]] void fuzz_arrow(bytes input) {
+  fuzz_rows(data::source_kind::arrow, "input.arrow", input);
+  fuzz_objects(data::source_kind::arrow, "input.arrow", input);
+}
+[[maybe_unused]] void fuzz_array(bytes input) { fuzz_objects(data::source_kind::array, "input.npy", input); }
 [[maybe_unused]] void fuzz_tar(bytes input) { fuzz_rows(data::source_kind::tar, "input.tar", input); }
 
 /// Reads an index of Megatron's format, next to 4 KiB of tokens.

@@ -2,7 +2,10 @@
 
 `model/` is a tiny random Llama and a byte-level tokenizer of 320 tokens with a chat template, as transformers saves
 them. messages.jsonl has conversations in OpenAI's form, with tools, several answers and characters of several bytes;
-sharegpt.jsonl has them in ShareGPT's; messages.parquet is the first file as a table with lists of structures.
+sharegpt.jsonl has them in ShareGPT's; messages.parquet is the first file as a table with lists of structures, and so
+are messages.arrow (a stream with large lists), messages_zstd.feather (a compressed file of two batches), and
+messages_polars.arrow (Polars' views). labelled.parquet and labelled.arrow have the tokens and labels of expected.json,
+input_ids.npy and labels.npy the first ARRAY_TOKENS of those of which a token counts there.
 expected.json has for each conversation `text` (apply_chat_template), `input_ids`, `labels` for the assistant's turns
 (-100 elsewhere) and `last` for the last turn; `marked` are the labels by the template of marked.jinja, which has
 {% generation %}, as return_assistant_tokens_mask gives them. `loss` is the mean over the labels of all conversations,
@@ -16,7 +19,10 @@ import json
 import pathlib
 import shutil
 
+import numpy
+import polars
 import pyarrow
+import pyarrow.feather
 import pyarrow.parquet
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -50,6 +56,7 @@ TALKS = [
     [("user", "<|im_end|> is a token"), ("assistant", "It is.")],
 ]
 SEQUENCE = 128
+ARRAY_TOKENS = 45
 
 
 def make_tokenizer(path):
@@ -86,6 +93,34 @@ def labels_of(tokenizer, messages, only_last=False):
     return whole, made["input_ids"], labels
 
 
+def write_stream(path, table):
+    with pyarrow.ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table)
+
+
+def write_arrow(out, talks, message):
+    """The conversations as Arrow's streams and files, with null members, empty lists and columns that are not read."""
+    large = pyarrow.struct([("role", pyarrow.large_string()), ("content", pyarrow.large_string())])
+    number = list(range(len(talks)))
+    write_stream(out / "messages.arrow", pyarrow.table({
+        "when": pyarrow.array(number, pyarrow.timestamp("s")),
+        "kind": pyarrow.array(["a", "b"] * (len(talks) // 2)).dictionary_encode(),
+        "messages": pyarrow.array(talks, pyarrow.large_list(large))}))
+    tools = pyarrow.array([[]] + [None] * (len(talks) - 1), pyarrow.list_(pyarrow.string()))
+    table = pyarrow.table({"messages": pyarrow.array(talks, pyarrow.list_(message)), "tools": tools})
+    pyarrow.feather.write_feather(table, str(out / "messages_zstd.feather"), compression="zstd", chunksize=4)
+    polars.DataFrame({"messages": talks, "id": number}).write_ipc(out / "messages_polars.arrow", compression="lz4")
+
+
+def write_labelled(out, rows):
+    write_stream(out / "labelled.arrow", pyarrow.table({
+        "input_ids": pyarrow.array(rows["input_ids"], pyarrow.list_(pyarrow.int32())),
+        "labels": pyarrow.array(rows["labels"], pyarrow.list_(pyarrow.int16()))}))
+    taught = [i for i, row in enumerate(rows["labels"]) if any(label != -100 for label in row[:ARRAY_TOKENS])]
+    for name, type in (("input_ids", "int64"), ("labels", "int32")):
+        numpy.save(out / f"{name}.npy", numpy.array([rows[name][i][:ARRAY_TOKENS] for i in taught], type))
+
+
 def main():
     out = pathlib.Path(__file__).parents[1] / "data" / "fixtures" / "chat"
     shutil.rmtree(out, ignore_errors=True)
@@ -116,6 +151,7 @@ def main():
     message = pyarrow.struct([("role", pyarrow.string()), ("content", pyarrow.string())])
     table = pyarrow.table({"id": list(range(len(talks))), "messages": pyarrow.array(talks, pyarrow.list_(message))})
     pyarrow.parquet.write_table(table, out / "messages.parquet", compression="zstd")
+    write_arrow(out, talks, message)
 
     expected, total, count = [], 0.0, 0
     for talk in talks:
@@ -131,6 +167,7 @@ def main():
         count += sum(label != -100 for label in labels[1:])
     rows = {"input_ids": [e["input_ids"] for e in expected], "labels": [e["labels"] for e in expected]}
     pyarrow.parquet.write_table(pyarrow.table(rows), out / "labelled.parquet")
+    write_labelled(out, rows)
     (out / "expected.json").write_text(json.dumps(dict(samples=expected, loss=total / count, counted=count)) + "\n")
 
 

@@ -1,25 +1,19 @@
-// Reads the messages of an Arrow stream one after the other: a schema, then dictionaries and batches.
+// Reads the texts of one column in the batches of an Arrow stream; dictionaries hold the words of some columns.
 #include "data/formats/row_files.hpp"
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cstring>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/formats/columns/arrow_batch.hpp"
+#include "data/formats/columns/arrow_messages.hpp"
 #include "data/formats/columns/arrow_views.hpp"
 
 namespace troupe::data {
 namespace {
-
-constexpr std::string_view magic{"ARROW1"};
-constexpr uint32_t continuation = 0xFFFFFFFF;
-enum header_type : uint8_t { schema_header = 1, dictionary_header = 2, batch_header = 3 };
-/// Bytes at the end of a file: the footer's length and the magic; bytes of one entry in the footer: offset and lengths
-/// of a message.
-constexpr uint64_t tail_bytes = 10, block_bytes = 24;
 
 /// The texts ("words") of a dictionary, to which the rows of a dictionary-encoded column refer by number. A word may be
 /// null, whether or not a row refers to it.
@@ -53,158 +47,36 @@ class dictionary {
 class arrow_reader {
  public:
   arrow_reader(const core::source_file& file, const std::string& key, const row_visit& visit)
-      : file_(file), key_(key), visit_(visit), end_(file.size()) {}
+      : file_(file), key_(key), visit_(visit), messages_(file) {}
 
   core::result<void> read() {
-    TROUPE_TRY(begin());
-    if (is_file_ && !holds_stream()) return read_by_footer();
-    while (at_ < end_) {
-      message_ = at_;
-      TROUPE_TRY(visit_(std::nullopt, at_));
-      TROUPE_ASSIGN(const auto more, read_message());
-      if (!more) break;
-    }
-    if (!column_) return no_arrow("it has no schema");
-    if (at_ < end_ && !is_file_) return lies(fmt::format("{} bytes follow its end", end_ - at_));
-    return {};
+    return messages_.read([this](uint64_t byte) { return visit_(std::nullopt, byte); },
+                          [this](const arrow_message& message) { return take(message); });
   }
 
  private:
-  [[nodiscard]] core::result<void> no_arrow(const std::string& why) const {
-    return fail(error_kind::bad_input,
-                fmt::format("'{}' is not a complete Arrow file or stream: {}", file_.name(), why));
-  }
   [[nodiscard]] core::result<void> lies(const std::string& why, error_kind kind = error_kind::bad_input) const {
-    return fail(kind, fmt::format("'{}': message at byte {}: {}", file_.name(), message_, why));
+    return messages_.lies(why, kind);
   }
 
-  /// Finds the byte at which the stream of messages begins: a stream begins at 0, a file contains it between a magic
-  /// number and a footer.
-  core::result<void> begin() {
-    std::array<std::byte, 8> head{};
-    if (file_.size() < head.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
-    TROUPE_TRY(file_.read(0, head));
-    if (std::memcmp(head.data(), "FEA1", 4) == 0) return no_arrow("a Feather file of version 1, which is not read");
-    if (std::memcmp(head.data(), magic.data(), magic.size()) != 0) return {};
-    is_file_ = true;
-    at_ = head.size();
-    std::array<std::byte, tail_bytes> tail{};
-    if (file_.size() < head.size() + tail.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
-    TROUPE_TRY(file_.read(file_.size() - tail.size(), tail));
-    if (std::memcmp(tail.data() + 4, magic.data(), magic.size()) != 0) return no_arrow("wanted it to end with ARROW1");
-    uint32_t footer = 0;
-    std::memcpy(&footer, tail.data(), sizeof footer);
-    if (footer > file_.size() - head.size() - tail.size())
-      return no_arrow(fmt::format("a footer of {} bytes in a file of {}", footer, file_.size()));
-    end_ = file_.size() - tail.size() - footer;
-    return {};
-  }
-
-  /// True if the file's first message is a schema, as in a stream. Polars' writer begins a file with a schema without
-  /// its length; then only the footer states where the messages are.
-  bool holds_stream() {
-    std::array<uint32_t, 2> lengths{};
-    if (end_ - at_ < sizeof lengths || !file_.read(at_, std::as_writable_bytes(std::span(lengths)))) return false;
-    const bool marked = lengths[0] == continuation;
-    const uint64_t begin = at_ + (marked ? 8 : 4), length = marked ? lengths[1] : lengths[0];
-    if (length > max_arrow_message_bytes || length > end_ - begin) return false;
-    described_.resize(length);
-    if (!file_.read(begin, described_)) return false;
-    flat_table::buffer bytes{described_};
-    const auto root = flat_table::root(bytes);
-    return root.number<uint8_t>(1, 0) == schema_header && root.table(2).exists() && !bytes.broken;
-  }
-
-  core::result<void> read_by_footer() {
-    const uint64_t footer_bytes = file_.size() - tail_bytes - end_;
-    if (footer_bytes > max_arrow_message_bytes)
-      return fail(error_kind::limit, fmt::format("'{}': wanted a footer of at most {} bytes, got {}", file_.name(),
-                                                 max_arrow_message_bytes, footer_bytes));
-    std::vector<std::byte> footer(footer_bytes);
-    TROUPE_TRY(file_.read(end_, footer));
-    flat_table::buffer bytes{footer};
-    const auto root = flat_table::root(bytes);
-    const auto schema = root.table(1);
-    if (bytes.broken || !schema.exists()) return no_arrow("neither its first message nor its footer is a schema");
-    TROUPE_TRY(take(schema_header, schema, root.number<int16_t>(0, 0)));
-    // Field 2 of the footer lists dictionaries, field 3 lists batches, which refer to dictionaries.
-    for (const unsigned field : {2U, 3U}) {
-      const auto blocks = root.vector(field, block_bytes);
-      for (uint64_t i = 0; i < blocks.size(); i += block_bytes) {
-        int64_t offset = 0;
-        std::memcpy(&offset, blocks.data() + i, sizeof offset);
-        if (offset < 0 || static_cast<uint64_t>(offset) > end_)
-          return no_arrow(fmt::format("its footer names a message at byte {} of {}", offset, end_));
-        message_ = at_ = static_cast<uint64_t>(offset);
-        TROUPE_TRY(visit_(std::nullopt, at_));
-        TROUPE_TRY(read_message());
-      }
-    }
-    return bytes.broken ? no_arrow("its footer is broken") : core::result<void>();
-  }
-
-  core::result<uint32_t> number() {
-    std::array<std::byte, 4> bytes{};
-    if (end_ - at_ < bytes.size()) return fail(lies("it is cut off").error());
-    TROUPE_TRY(file_.read(at_, bytes));
-    at_ += bytes.size();
-    uint32_t out = 0;
-    std::memcpy(&out, bytes.data(), sizeof out);
-    return out;
-  }
-
-  /// Reads the next message; false at the end of the stream.
-  core::result<bool> read_message() {
-    auto length = number();
-    if (length && *length == continuation) length = number();
-    if (!length) return fail(length.error());
-    if (*length == 0) return false;
-    if (*length > max_arrow_message_bytes || *length > end_ - at_)
-      return fail(lies(fmt::format("its description has {} bytes, but {} are left and at most {} are read", *length,
-                                   end_ - at_, max_arrow_message_bytes))
-                      .error());
-    described_.resize(*length);
-    TROUPE_TRY(file_.read(at_, described_));
-    at_ += *length;
-    flat_table::buffer bytes{described_};
-    const auto root = flat_table::root(bytes);
-    const auto version = root.number<int16_t>(0, 0);
-    const auto type = root.number<uint8_t>(1, 0);
-    const auto header = root.table(2);
-    const auto body = root.number<int64_t>(3, 0);
-    if (bytes.broken || !header.exists()) return fail(lies("its description is broken").error());
-    if (body < 0 || static_cast<uint64_t>(body) > end_ - at_)
-      return fail(lies(fmt::format("its body has {} bytes, but {} are left", body, end_ - at_)).error());
-    body_begin_ = at_;
-    body_bytes_ = static_cast<uint64_t>(body);
-    at_ += body_bytes_;
-    auto ok = take(type, header, version);
-    if (ok && bytes.broken) ok = lies("its description is broken");
-    return ok ? core::result<bool>(true) : fail(ok.error());
-  }
-
-  core::result<void> take(uint8_t type, const flat_table& header, int16_t version) {
-    if (type == schema_header) {
-      if (column_) return lies("it is a second schema");
-      auto found = find_arrow_column(header, key_, version);
+  core::result<void> take(const arrow_message& message) {
+    if (message.type == arrow_header::schema) {
+      auto found = find_arrow_column(message.header, key_, message.version);
       if (!found) return fail(found.error().in(fmt::format("'{}'", file_.name())));
       column_ = *found;
       return {};
     }
-    if (!column_) return lies("wanted a schema first");
-    if (type == batch_header) {
-      const arrow_batch batch(file_, header, body_begin_, body_bytes_);
+    if (message.type == arrow_header::batch) {
+      const arrow_batch batch(file_, message.header, message.body_begin, message.body_bytes);
       return column_->dictionary ? read_indices(batch)
                                  : read_texts(batch, *column_, [&](auto text, auto at) { return give(text, at); });
     }
-    if (type != dictionary_header)
-      return lies(fmt::format("wanted a batch of rows or a dictionary, got a message of type {}", type));
     // A dictionary with another id belongs to another column and is skipped.
-    if (!column_->dictionary || header.number<int64_t>(0, 0) != *column_->dictionary) return {};
-    if (!header.number<uint8_t>(2, 0)) words_ = {};
+    if (!column_->dictionary || message.header.number<int64_t>(0, 0) != *column_->dictionary) return {};
+    if (!message.header.number<uint8_t>(2, 0)) words_ = {};
     arrow_column values = *column_;  // a dictionary's batch has a single column, which contains the words
     values.first_node = values.first_buffer = values.views_before = 0;
-    const arrow_batch batch(file_, header.table(1), body_begin_, body_bytes_);
+    const arrow_batch batch(file_, message.header.table(1), message.body_begin, message.body_bytes);
     return read_texts(batch, values, [&](std::optional<std::string_view> word, uint64_t) {
       return words_.add(word)
                  ? core::result<void>{}
@@ -243,7 +115,7 @@ class arrow_reader {
     const auto rows = batch.rows(column.first_node);
     if (!rows) return lies(rows.error());
     if (*rows == 0) return {};
-    const auto at = batch.find(column, column.view);
+    const auto at = batch.find(column.first_buffer, column.views_before, column.view);
     if (!at) return lies(at.error());
     return column.view ? read_views(batch, *rows, *at, give) : read_offsets(batch, *rows, at->first_buffer, give);
   }
@@ -291,7 +163,7 @@ class arrow_reader {
     const auto rows = batch.rows(column_->first_node);
     if (!rows) return lies(rows.error());
     if (*rows == 0) return {};
-    const auto at = batch.find(*column_, false);
+    const auto at = batch.find(column_->first_buffer, column_->views_before, false);
     if (!at) return lies(at.error());
     auto indices = batch.buffer(at->first_buffer + 1);
     if (!indices) return lies(indices.error());
@@ -309,9 +181,8 @@ class arrow_reader {
   const core::source_file& file_;
   const std::string& key_;
   const row_visit& visit_;
-  uint64_t at_ = 0, end_, message_ = 0, taken_ = 0, body_begin_ = 0, body_bytes_ = 0;
-  bool is_file_ = false;
-  std::vector<std::byte> described_;
+  arrow_messages messages_;
+  uint64_t taken_ = 0;
   std::optional<arrow_column> column_;
   dictionary words_;
 };

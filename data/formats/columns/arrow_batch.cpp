@@ -20,15 +20,22 @@ tl::unexpected<core::error> wrong(std::string text, core::error_kind kind = core
 
 }  // namespace
 
-core::result<uint64_t> arrow_batch::rows(uint64_t node) const {
-  const auto rows = header_.number<int64_t>(field_rows, 0);
+core::result<uint64_t> arrow_batch::values(uint64_t node) const {
   const auto nodes = header_.vector(field_nodes, pair_bytes);
   if (node >= nodes.size() / pair_bytes)
     return wrong(fmt::format("it has {} columns, wanted column {}", nodes.size() / pair_bytes, node));
   int64_t length = 0;
   std::memcpy(&length, nodes.data() + node * pair_bytes, sizeof length);
-  if (rows < 0 || length != rows) return wrong(fmt::format("it has {} rows, but the column has {}", rows, length));
-  return static_cast<uint64_t>(rows);
+  if (length < 0) return wrong(fmt::format("column {} has {} values", node, length));
+  return static_cast<uint64_t>(length);
+}
+
+core::result<uint64_t> arrow_batch::rows(uint64_t node) const {
+  const auto rows = header_.number<int64_t>(field_rows, 0);
+  TROUPE_ASSIGN(const uint64_t length, values(node));
+  if (rows < 0 || length != static_cast<uint64_t>(rows))
+    return wrong(fmt::format("it has {} rows, but the column has {}", rows, length));
+  return length;
 }
 
 core::result<column_buffer> arrow_batch::buffer(uint64_t index) const {
@@ -51,20 +58,20 @@ core::result<column_buffer> arrow_batch::buffer(uint64_t index) const {
   return column_buffer::open(file_, body_begin_ + begin, length, codec);
 }
 
-core::result<arrow_batch::place> arrow_batch::find(const arrow_column& column, bool views) const {
+core::result<arrow_batch::place> arrow_batch::find(uint64_t first_buffer, uint64_t views_before, bool views) const {
   const auto counts = header_.vector(field_text_buffers, count_bytes);
-  const uint64_t wanted = column.views_before + (views ? 1 : 0);
+  const uint64_t wanted = views_before + (views ? 1 : 0);
   if (counts.size() / count_bytes < wanted)
     return wrong(fmt::format("its header has the numbers of buffers of {} columns of views, the schema needs {}",
                              counts.size() / count_bytes, wanted));
   const uint64_t buffers = header_.vector(field_buffers, pair_bytes).size() / pair_bytes;
-  place out{column.first_buffer, 0};
+  place out{first_buffer, 0};
   for (uint64_t i = 0; i < wanted; ++i) {
     int64_t count = 0;
     std::memcpy(&count, counts.data() + i * count_bytes, sizeof count);
     if (count < 0 || static_cast<uint64_t>(count) > buffers)
       return wrong(fmt::format("a column of views has {} buffers, but there are {}", count, buffers));
-    (i == column.views_before ? out.text_buffers : out.first_buffer) += static_cast<uint64_t>(count);
+    (i == views_before ? out.text_buffers : out.first_buffer) += static_cast<uint64_t>(count);
   }
   return out;
 }

@@ -18,6 +18,9 @@ class arrow_batch {
       : file_(file), header_(header), body_begin_(body_begin), body_bytes_(body_bytes) {}
 
   // The functions of a batch fail if its description is inconsistent; their errors name no file and no message.
+  /// Returns the number of values of a node: rows of the batch, or items of its lists.
+  [[nodiscard]] core::result<uint64_t> values(uint64_t node) const;
+  /// Returns the number of values of a column's node, which is the number of the batch's rows.
   [[nodiscard]] core::result<uint64_t> rows(uint64_t node) const;
   [[nodiscard]] core::result<column_buffer> buffer(uint64_t index) const;
 
@@ -25,9 +28,10 @@ class arrow_batch {
     uint64_t first_buffer = 0;
     uint64_t text_buffers = 0;  ///< number of the buffers that contain texts, for a column of string views; else 0
   };
-  /// Returns the index of the column's first buffer in this batch, and the number of its text buffers. `views`: the
-  /// batch holds the column's string views, not indices of a dictionary.
-  [[nodiscard]] core::result<place> find(const arrow_column& column, bool views) const;
+  /// Returns the index of a column's first buffer in this batch, and the number of its text buffers. `first_buffer`:
+  /// the index without the text buffers of the `views_before` columns of views before it. `views`: the batch holds the
+  /// column's string views, not indices of a dictionary.
+  [[nodiscard]] core::result<place> find(uint64_t first_buffer, uint64_t views_before, bool views) const;
 
   /// Returns the approximate byte of the file at which row `row` of `rows` is stored.
   [[nodiscard]] uint64_t byte_of(uint64_t row, uint64_t rows) const {

@@ -101,6 +101,17 @@ BOOST_AUTO_TEST_CASE(sharegpt_and_parquet_have_the_same_conversations) {
   }
 }
 
+// Columns of other kinds, nulls and empty lists are beside the messages; Polars stores texts as views.
+BOOST_AUTO_TEST_CASE(arrow_has_the_same_conversations) {
+  const auto wanted = chat_rows("messages.jsonl");
+  for (const char* name : {"messages.arrow", "messages_zstd.feather", "messages_polars.arrow"}) {
+    const auto got = chat_rows(name);
+    BOOST_TEST_REQUIRE(got.size() == wanted.size(), name);
+    for (size_t i = 0; i < wanted.size(); ++i)
+      BOOST_TEST(got[i]["messages"].dump() == wanted[i]["messages"].dump(), name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(answers_are_the_difference_of_two_renderings) {
   const std::string plain =
       "{% for m in messages %}<{{ m.role }}>{{ m.content }};{% endfor %}"

@@ -194,7 +194,7 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
 
 /// Generates text. Fails if processes are lost meanwhile; generate() then repeats the call with the remaining ranks.
 core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<int64_t> text, uint64_t tokens,
-                                                 double temperature) {
+                                                 double temperature, const std::vector<int64_t>& ends) {
   const auto& plan = run.term->plan;
   for (uint64_t i = 0; i < tokens; ++i) {
     auto b = std::make_shared<data::batch>();
@@ -209,6 +209,7 @@ core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<
                                                                             0x73616D70U /* the sampler's stream */});
     const auto outputs = take_outputs(*did.ranks);
     text.push_back(draw(outputs.front().micros.front().values, temperature, double(bits[0]) / 4294967296.0));
+    if (std::ranges::find(ends, text.back()) != ends.end()) break;
   }
   return text;
 }
@@ -249,7 +250,7 @@ core::result<double> next_loss(training_run& run) {
 }
 
 core::result<std::vector<int64_t>> generate(training_run& run, std::vector<int64_t> text, uint64_t tokens,
-                                            double temperature) {
+                                            double temperature, const std::vector<int64_t>& ends) {
   if (run.modules.model != nullptr)
     return core::fail(core::error_kind::bad_input, "sample: a host's own model generates no text");
   if (const auto* family = run.term->plan.spec.family; family->is_encoder)
@@ -265,7 +266,7 @@ core::result<std::vector<int64_t>> generate(training_run& run, std::vector<int64
   if (!std::isfinite(temperature) || temperature < 0)
     return core::fail(core::error_kind::bad_input, "sample.temperature: wanted a finite number of at least 0, got " +
                                                        core::number_text(temperature));
-  return run.outlast([&] { return generate_once(run, text, tokens, temperature); });
+  return run.outlast([&] { return generate_once(run, text, tokens, temperature, ends); });
 }
 
 }  // namespace troupe::actors

@@ -22,6 +22,6 @@ core::result<double> next_loss(training_run& run);
 
 /// Generates text; session::generate describes arguments and errors.
 core::result<std::vector<int64_t>> generate(training_run& run, std::vector<int64_t> text, uint64_t tokens,
-                                            double temperature);
+                                            double temperature, const std::vector<int64_t>& ends = {});
 
 }  // namespace troupe::actors

@@ -84,8 +84,9 @@ core::result<double> session::evaluate(uint64_t batches) {
 
 core::result<double> session::next_loss() { return actors::next_loss(*run_); }
 
-core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature) {
-  return actors::generate(*run_, std::move(prompt), tokens, temperature);
+core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature,
+                                                     const std::vector<int64_t>& ends) {
+  return actors::generate(*run_, std::move(prompt), tokens, temperature, ends);
 }
 
 data::tokenizer* session::tokenizer() const {

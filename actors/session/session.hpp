@@ -101,8 +101,10 @@ class session {  ///< one training run, from its opening to its end
   core::result<double> next_loss();
 
   /// Returns `prompt` followed by `tokens` tokens that the model generates, drawn by the run's seed at `temperature`
-  /// (0: always the likeliest token). Errors: bad_input also for a temperature that is negative or not a number.
-  core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature);
+  /// (0: always the likeliest token); the text ends earlier after the first generated token that is in `ends`. Errors:
+  /// bad_input also for a temperature that is negative or not a number.
+  core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature,
+                                              const std::vector<int64_t>& ends = {});
 
   /// Returns the run's tokenizer (data/tokenizers/tokenizer.hpp), which the session owns; null if the tokens come from
   /// a file whose tokenizer is unknown.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "apps/run/degree_schedule.hpp"
 #include "apps/run/run_state.hpp"
 #include "config/load.hpp"
+#include "data/chat/question.hpp"
 
 namespace troupe::apps {
 
@@ -52,7 +54,9 @@ class opened_run {
   void count(const actors::step_report& r);
   void tell_spike(const actors::loss_spike& s);
   core::result<void> evaluate(uint64_t step, const std::function<bool()>& is_over);
+  core::result<void> prepare_question();
   core::result<void> sample();
+  core::result<void> answer_question();
   void finish();
 
   actors::session& session_;
@@ -71,6 +75,8 @@ class opened_run {
   // Number of steps done at the last evaluation; nullopt: none was made, or the last one was interrupted
   std::optional<uint64_t> last_evaluated_;
   measured_peak peak_;
+  std::shared_ptr<const data::chat_format> format_;  // renders sample.question; null: there is no question
+  data::asked_question question_;
 };
 
 }  // namespace troupe::apps

@@ -127,6 +127,7 @@ std::string of_numbers(const key_info& key, const job_config& c) {
 /// other keys.
 std::string of_other_values(const key_info& key, const job_config& c) {
   const auto is_text = [](const data_source& x) { return x.text.extension() == ".txt"; };
+  if (key.key == "sample.prompt" && !c.sample.question.empty()) return "sample.question is set";
   if (key.key == "checkpoint.when_busy" && !c.checkpoint.asynchronous)
     return "checkpoint.asynchronous is false: a checkpoint ends before the next is due";
   if (key.key == "sequence_parallel.enabled" && c.degrees.sequence_enabled && c.degrees.sequence_size == 1)

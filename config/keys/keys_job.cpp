@@ -390,6 +390,11 @@ void add_sample_keys(key_rows& t) {
       .by_default("\"The \"")
       .into<&job::sample, &sample::prompt>()
       .means("What the text begins with.");
+  t.row("sample.question", text)
+      .into<&job::sample, &sample::question>()
+      .means(
+          "A question that the model answers, in place of sample.prompt: the chat template renders it, and the answer "
+          "ends with the token that ends a turn. For data.chat and data.instruct.");
   t.row("sample.temperature", number)
       .by_default("0.8")
       .above(0)

@@ -28,6 +28,7 @@ class training : key_rules {
     if (has_text_) {
       texts();
       validation();
+      question();
     }
     groups();
     optimizer();
@@ -121,6 +122,16 @@ class training : key_rules {
       error("data.chat_template", fmt::format("wanted a file with a template, got {}, which does not exist",
                                               file.string()));
     d.chat_template = file.string();
+  }
+
+  /// Refuses a question beside a prompt, and one of a run that has no chat template.
+  void question() {
+    constexpr std::string_view key = "sample.question";
+    if (config_.sample.question.empty()) return;
+    if (has("sample.prompt")) error(key, "cannot be combined with sample.prompt: remove one of the two");
+    if (!has_form(config_.data, "chat", "instruct") && !given_.was_refused("data"))
+      error(key, "wanted conversations or prompts to train on (data.chat, data.instruct), whose template renders the "
+                 "question, got other data: write the text's beginning as sample.prompt");
   }
 
   /// Refuses evaluations between steps for which no part of the text is held out.

@@ -200,6 +200,7 @@ struct flops_profiler_section {  ///< configuration section `flops_profiler`
 struct sample_section {  ///< configuration section `sample`
   uint64_t tokens = 0;   ///< number of tokens generated at the end of the run; 0: none
   std::string prompt = "The ";
+  std::string question;  ///< question of a user that the model answers, in place of the prompt; empty: none
   double temperature = 0.8;
 };
 

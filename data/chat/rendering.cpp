@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -129,6 +130,13 @@ core::result<rendered_conversation> render(const chat_format& by, const conversa
   if (out.counted.empty()) return core::refused("the template writes no text for the answers: nothing to learn from");
   out.text = std::move(whole.text);
   return out;
+}
+
+core::result<std::string> render_messages(const chat_format& by, const conversation& from, bool begins_answer) {
+  const auto* const form = by.template_for(from.has_tools());
+  if (form == nullptr) return core::refused(fmt::format("data.chat_template: {} renders no messages", joined_template));
+  TROUPE_ASSIGN(auto made, conversation_renderer(by, *form, from).render_first(from.messages.size(), begins_answer));
+  return std::move(made.text);
 }
 
 }  // namespace troupe::data

@@ -32,4 +32,8 @@ struct rendered_conversation {
 /// renderings that are no beginnings of the whole text; answers without text; marks that do not fit the messages.
 core::result<rendered_conversation> render(const chat_format& by, const conversation& from, core::loss_part part);
 
+/// Returns the text of the messages of `from`, which needs no answers; `begins_answer`: the words that begin an answer
+/// follow (add_generation_prompt). Errors (bad_input): those of the template; joined_template, which renders none.
+core::result<std::string> render_messages(const chat_format& by, const conversation& from, bool begins_answer);
+
 }  // namespace troupe::data

@@ -239,6 +239,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> company = {
     {"data.chat", {"data=", "data.chat=c"}},
     {"data.instruct", {"data=", "data.instruct=c"}},
     {"data.labelled", {"data=", "data.labelled=c"}},
+    // The question needs a chat template.
+    {"sample.question", {"data=", "data.chat=c"}},
 };
 
 std::vector<std::string> company_of(const std::string& key) {

@@ -58,7 +58,7 @@ inline bool is_free(const key_info& row) {
       "cluster.early_updates", "cluster.swap_gradients", "cluster.min_ranks", "cluster.page", "elasticity.enabled",
       "cluster.offload_activations", "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces",
       "activation_checkpointing.cpu_checkpointing", "activation_checkpointing.selective", "on_spike.action",
-      "on_spike.min_steps", "evaluation.every_steps",
+      "on_spike.min_steps", "evaluation.every_steps", "sample.question",
       // Compression techniques also require groups of modules, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",
       "compression_training.sparse_pruning.shared_parameters.enabled",

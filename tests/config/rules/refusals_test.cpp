@@ -97,6 +97,15 @@ BOOST_AUTO_TEST_CASE(the_word_none_is_a_name_only_in_quotes) {
   BOOST_TEST(line_9("log_level: none") == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_question_needs_a_chat_template_and_no_prompt) {
+  BOOST_TEST(line_9("sample: {tokens: 8, question: Why?}") ==
+             "j.yaml:9:31: error: sample.question: wanted conversations or prompts to train on (data.chat, "
+             "data.instruct), whose template renders the question, got other data: write the text's beginning as "
+             "sample.prompt\n");
+  BOOST_TEST(has(line_9("sample: {tokens: 8, prompt: So, question: Why?}"),
+                 "error: sample.question: cannot be combined with sample.prompt: remove one of the two\n"));
+}
+
 BOOST_AUTO_TEST_CASE(a_path_does_not_end_with_a_line_end) {
   for (const std::string block : {">", "|"})
     BOOST_TEST(

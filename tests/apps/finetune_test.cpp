@@ -1,0 +1,60 @@
+// Tests fine-tuning by the command line: what a run says about conversations, and the question that it answers at its
+// end.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "tests/apps/topology.hpp"
+
+BOOST_AUTO_TEST_SUITE(finetune)
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+const std::string fixture = std::string(places::source_dir) + "/tests/data/fixtures/chat";
+
+/// Returns a job that learns the fixture's conversations by heart, with `more` lines.
+std::string job_with(const std::string& more) {
+  return fmt::format(
+      "model: {{path: {0}/model}}\n"
+      "data: {{chat: {0}/messages.jsonl, tokenizer: {0}/model, sequence_length: 128}}\n"
+      "parallel: {{data: 2}}\n"
+      "seed: 1\n"
+      "steps: 60\n"
+      "train_batch_size: 4\n"
+      "train_micro_batch_size_per_gpu: 2\n"
+      "optimizer: {{type: AdamW, params: {{lr: 2.0e-2, weight_decay: 0}}}}\n"
+      "zero_optimization: {{stage: 3}}\n"
+      "telemetry: {{trace: false}}\n"
+      "output: out\n{1}",
+      fixture, more);
+}
+
+}  // namespace
+
+// 60 steps are enough for transformers to learn these answers with the same rate.
+BOOST_AUTO_TEST_CASE(a_run_answers_a_question_in_the_trained_manner) {
+  const command_folder f(job_with("sample: {tokens: 40, question: Hi there, temperature: 0.01}\n"));
+  const auto did = check_exit(0, f.troupe({"train", "job.yaml"}));
+  BOOST_TEST(has(did.out, "sample: Hi there\nHello! How are you?\n"), did.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_question_that_cannot_be_asked_is_refused_before_the_first_step) {
+  const command_folder f(job_with("sample: {tokens: 8, question: Why?}\n"));
+  f.folder.write("no_user.jinja",
+                 "{% if messages | length == 1 %}{{ raise_exception('one message') }}{% endif %}"
+                 "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+                 "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}");
+  const auto refused = check_exit(2, f.troupe({"train", "job.yaml", "--set", "data.chat_template=no_user.jinja"}));
+  BOOST_TEST(has(refused.err, "sample.question: "), refused.err);
+  BOOST_TEST(has(refused.err, "one message"), refused.err);
+  BOOST_TEST(!has(refused.out, "step 1/"), refused.out);
+  std::string words = "Why";
+  for (int i = 0; i < 200; ++i) words += " so";
+  const auto longer = check_exit(2, f.troupe({"train", "job.yaml", "--set", "sample.question=" + words}));
+  BOOST_TEST(has(longer.err, "sample.question: wanted fewer tokens than the 128 of data.sequence_length"), longer.err);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

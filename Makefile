@@ -12,7 +12,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train cut survive cluster cuda gpu-check install package package-check wheel wheel-check soak asan tsan mutants fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train sft cut survive cluster cuda gpu-check install package package-check wheel wheel-check soak asan tsan mutants fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ test: setup ## builds everything and runs all tests (ARGS: further arguments of 
 
 train: build ## trains a small GPT-2 with ZeRO-3 on Debian's dictionary of English (ARGS: further arguments of troupe)
 	@build/release/troupe train examples/gcide.yaml $(if $(filter cuda,$(DEVICE)),--set device=cuda) $(ARGS)
+
+sft: build ## fine-tunes a small model out of a Python package on conversations, and asks it a question (ARGS: further arguments of troupe)
+	@PYTHON=.venv/bin/python3 TROUPE=build/release/troupe sh examples/smollm2.sh
+	@build/release/troupe train examples/sft.yaml $(ARGS)
 
 cut: build ## the same job as two stages of a pipeline, each on two ranks of ZeRO-3 (ARGS: further arguments of troupe)
 	@build/release/troupe train examples/cut.yaml $(ARGS)

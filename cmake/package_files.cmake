@@ -73,5 +73,5 @@ run(find ${CPACK_TEMPORARY_DIRECTORY} -type f -exec chmod a+r,u+w,go-w {} +)
 # Libraries are read, not executed.
 file(GLOB libraries ${CPACK_TEMPORARY_DIRECTORY}/train/usr/lib ${CPACK_TEMPORARY_DIRECTORY}/cuda/usr/lib)
 run(find ${libraries} -type f -exec chmod 644 {} +)
-run(chmod 755 ${base}/troupe/examples/slurm/job.sh)
+run(chmod 755 ${base}/troupe/examples/slurm/job.sh ${base}/troupe/examples/smollm2.sh)
 run(find ${CPACK_TEMPORARY_DIRECTORY} -exec touch -h -d @$ENV{SOURCE_DATE_EPOCH} {} +)

@@ -2,6 +2,7 @@
 // end.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/apps/topology.hpp"
@@ -12,6 +13,8 @@ using namespace troupe;
 using namespace troupe::tests;
 
 namespace {
+
+namespace fs = std::filesystem;
 
 const std::string fixture = std::string(places::source_dir) + "/tests/data/fixtures/chat";
 
@@ -39,6 +42,28 @@ BOOST_AUTO_TEST_CASE(a_run_answers_a_question_in_the_trained_manner) {
   const command_folder f(job_with("sample: {tokens: 40, question: Hi there, temperature: 0.01}\n"));
   const auto did = check_exit(0, f.troupe({"train", "job.yaml"}));
   BOOST_TEST(has(did.out, "sample: Hi there\nHello! How are you?\n"), did.out);
+}
+
+// The examples train on a real model; here the fixture's takes its place for two steps.
+BOOST_AUTO_TEST_CASE(the_examples_train_and_ask_their_question) {
+  const command_folder f;
+  const auto model = f.folder / "runs/smollm2";
+  fs::create_directories(model);
+  fs::copy(fs::path(fixture) / "model", model, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  f.folder.write("runs/smollm2/config.json", replaced(scratch_folder::read(fs::path(fixture) / "model/config.json"),
+                                                      "\"max_position_embeddings\": 128",
+                                                      "\"max_position_embeddings\": 256"));
+  fs::create_directories(f.folder / "examples");
+  for (const char* file : {"sft.yaml", "lora.yaml", "keeper.jsonl"})
+    fs::copy_file(fs::path(places::source_dir) / "examples" / file, f.folder / "examples" / file);
+  for (const std::string name : {"sft", "lora"}) {
+    const auto did = check_exit(
+        0, f.troupe({"train", "examples/" + name + ".yaml", "--steps", "2", "--set", "output=" + name, "--export",
+                     name + "_exported"}));
+    BOOST_TEST(has(did.out, "64 samples, "), did.out);
+    BOOST_TEST(has(did.out, "sample: What is a lighthouse for?\n"), did.out);
+    BOOST_TEST(fs::exists(f.folder / (name + "_exported") / (name == "sft" ? "config.json" : "adapter_config.json")));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_question_that_cannot_be_asked_is_refused_before_the_first_step) {

@@ -52,6 +52,10 @@ const std::map<std::string, std::string> beforehand = {
      "mkdir books && cp examples/corpus.txt books/one.txt && "
      "printf '{\"content\": \"A page.\"}\\n{\"content\": \"Another.\"}\\n' | gzip > web.jsonl.gz && "
      "troupe data tokenize books --tokenizer tokenizers/gpt2 --output code.bin --quiet"},
+    // A tiny model stands where the page's script puts the one that it fetches.
+    {"docs/finetuning.md",
+     "mkdir runs && mv chat_model runs/smollm2 && "
+     "sed -i 's/_position_embeddings\": 128/_position_embeddings\": 256/' runs/smollm2/config.json"},
 };
 
 /// Owns a reader's folder for one page: the examples, made smaller, and data to train on.
@@ -64,6 +68,7 @@ class reader {
     folder_.write("corpus.txt", made_up_text(20000));
     fs::create_directories(folder_ / "tokenizers");
     fs::copy(source / "tests/data/fixtures/gpt2", folder_ / "tokenizers/gpt2", fs::copy_options::recursive);
+    fs::copy(source / "tests/data/fixtures/chat/model", folder_ / "chat_model", fs::copy_options::recursive);
     if (const auto first = beforehand.find(page); first != beforehand.end()) {
       const auto did = type(first->second);
       BOOST_TEST_REQUIRE(did.code == 0, page << ": " << did.out);

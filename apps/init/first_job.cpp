@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 
 #include "apps/base/job_rules.hpp"
 #include "apps/base/programs.hpp"
 #include "apps/init/data_check.hpp"
+#include "apps/init/data_form.hpp"
 #include "apps/init/job_source.hpp"
 #include "apps/init/job_text.hpp"
 #include "apps/machine/machine.hpp"
@@ -17,6 +19,7 @@
 #include "config/keys/values.hpp"
 #include "config/load.hpp"
 #include "core/number.hpp"
+#include "core/sample_types.hpp"
 #include "core/system/cores.hpp"
 #include "core/text.hpp"
 #include "data/formats/files.hpp"
@@ -65,6 +68,19 @@ uint32_t ranks_for(const machine_offer& m) { return m.cores >= 32 ? 8 : m.cores 
 const model_size* size_of(const std::string& model) {
   const auto* const found = std::ranges::find_if(sizes, [&](const model_size& s) { return model == s.name; });
   return found == std::end(sizes) ? nullptr : found;
+}
+
+/// An option that names data, its answer, and a word for such data in messages.
+struct data_answer {
+  std::string_view option;
+  const std::string* path;
+  std::string_view what;
+};
+std::array<data_answer, 4> data_answers(const first_job_answers& a) {
+  return {{{"--text", &a.text, "text"},
+           {"--chat", &a.chat, "conversations"},
+           {"--instruct", &a.instruct, "prompts with answers"},
+           {"--labelled", &a.labelled, "tokens with labels"}}};
 }
 
 core::result<uint64_t> vocabulary_of(const std::string& tokenizer) {
@@ -163,19 +179,19 @@ class maker {
   }
 
   core::result<void> put_data() {
-    const bool is_chat = !a_.chat.empty();
-    if (is_chat || !a_.text.empty()) {
-      if (is_chat ? names_data() && has("checkpoint.load.path") : is_other_text())
+    if (const auto named = data_of(a_); !named.path.empty()) {
+      const bool is_text = named.key == "data.text";
+      if (is_text ? is_other_text() : names_data() && has("checkpoint.load.path"))
         text_.put("checkpoint.load.changed_data", "true");
-      const std::string_view key = is_chat ? "data.chat" : "data.text";
       for (const char* other : data_keys)
-        if (other != key) text_.drop(other);
-      text_.put(key, path_in_file(is_chat ? a_.chat : a_.text, folder_));
+        if (other != named.key) text_.drop(other);
+      text_.put(named.key, path_in_file(named.path, folder_));
       // Samples of which an answer would be cut away teach nothing, and a longer one must not end the run.
-      if (is_chat && !has("data.too_long")) text_.put("data.too_long", "drop");
+      if (!is_text && !has("data.too_long")) text_.put("data.too_long", "drop");
     } else if (!names_data()) {
       return fail(error_kind::bad_input,
-                  "--text: wanted a file or folder of text to train on (or conversations, as --chat), got none");
+                  "--text: wanted a file or folder of text to train on (or conversations as --chat, prompts with "
+                  "answers as --instruct, tokens with labels as --labelled), got none");
     }
     TROUPE_ASSIGN(const auto vocabulary, vocabulary_of(a_.tokenizer));
     TROUPE_TRY(put_tokenizer());
@@ -235,7 +251,7 @@ class maker {
     const auto is_described = [](const fs::path& file) { return data::description_of(file).has_value(); };
     if (!tokens.empty() && std::ranges::none_of(tokens, is_described)) return {};
     if (beside.empty()) {
-      if (tokens.empty()) text_.put("data.tokenizer", "bytes");
+      if (tokens.empty() && a_.labelled.empty()) text_.put("data.tokenizer", "bytes");
       return {};
     }
     if (const auto opened = data::open_tokenizer(beside); !opened)
@@ -475,20 +491,45 @@ std::vector<std::string> model_sizes() {
   return out;
 }
 
+named_data data_of(const first_job_answers& a) {
+  if (!a.text.empty()) return {"data.text", a.text};
+  if (!a.chat.empty()) return {"data.chat", a.chat};
+  if (!a.instruct.empty()) return {"data.instruct", a.instruct};
+  return {"data.labelled", a.labelled};
+}
+
+void name_data(first_job_answers& a, const std::string& path) {
+  switch (form_of_data(path)) {
+    case core::sample_form::text:
+      a.text = path;
+      return;
+    case core::sample_form::chat:
+      a.chat = path;
+      return;
+    case core::sample_form::instruct:
+      a.instruct = path;
+      return;
+    case core::sample_form::labelled:
+      a.labelled = path;
+      return;
+  }
+}
+
 core::result<void> check_answers(const first_job_answers& a) {
   std::error_code e;
   if (!a.model.empty() && size_of(a.model) == nullptr && !fs::is_directory(a.model, e))
     return fail(error_kind::bad_input, fmt::format("--model: wanted one of {} or a Hugging Face folder, got {}",
                                                    fmt::join(model_sizes(), ", "), core::shown(a.model)));
-  if (!a.text.empty() && !fs::exists(a.text, e))
-    return fail(
-        error_kind::bad_input,
-        fmt::format("--text: wanted a file or folder of text, got {}, which does not exist", core::shown(a.text)));
-  if (!a.chat.empty() && !a.text.empty())
-    return core::refused("--chat: cannot be combined with --text: leave one of them out");
-  if (!a.chat.empty() && !fs::exists(a.chat, e))
-    return core::refused(fmt::format("--chat: wanted a file or folder of conversations, got {}, which does not exist",
-                                     core::shown(a.chat)));
+  std::string_view first;  // option of the data that are named; empty: none yet
+  for (const auto& [option, path, what] : data_answers(a)) {
+    if (path->empty()) continue;
+    if (!first.empty())
+      return core::refused(fmt::format("{}: cannot be combined with {}: leave one of them out", option, first));
+    if (!fs::exists(*path, e))
+      return core::refused(fmt::format("{}: wanted a file or folder of {}, got {}, which does not exist", option, what,
+                                       core::shown(*path)));
+    first = option;
+  }
   TROUPE_TRY(vocabulary_of(a.tokenizer));
   return {};
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -16,6 +17,8 @@ struct first_job_answers {
   std::string model;                      ///< size of the model, such as 10M, or a Hugging Face folder
   std::string text;                       ///< path of the text to train on
   std::string chat;                       ///< path of the conversations to train on, in place of a text
+  std::string instruct;                   ///< path of prompts with answers to train on, in place of a text
+  std::string labelled;                   ///< path of tokens with labels to train on, in place of a text
   std::string tokenizer;                  ///< tokenizer of the text: `bytes`, or a path
   std::vector<std::string> ignored_keys;  ///< keys of the model's config.json to ignore
   uint64_t steps = 0;
@@ -34,6 +37,17 @@ machine_offer look_at_machine();
 
 /// Returns the names of the model sizes, the smallest first.
 std::vector<std::string> model_sizes();
+
+/// The data that an answer names: the key for them in a configuration file, and their path.
+struct named_data {
+  std::string_view key;
+  std::string path;
+};
+/// Returns the data that the answers name; an empty path: none.
+named_data data_of(const first_job_answers& a);
+
+/// Sets the answer for data whose form is unknown: the form of `path` by its content.
+void name_data(first_job_answers& a, const std::string& path);
 
 /// Checks each answer that is not empty, independently of the others. Errors: bad_input.
 core::result<void> check_answers(const first_job_answers& a);

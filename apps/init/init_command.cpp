@@ -42,7 +42,12 @@ core::result<void> ask_all(first_job_answers& a, const source_says& known) {
   if (a.model.empty() && !known.model)
     a.model = ask(fmt::format("Model ({}, or a Hugging Face folder)?", fmt::join(model_sizes(), ", ")), "10M");
   TROUPE_TRY(check_answers(a));
-  if (a.text.empty() && a.chat.empty() && !known.text) a.text = ask("Text to train on (a file or a folder)?", "");
+  if (data_of(a).path.empty() && !known.text) {
+    name_data(a, ask("Text, conversations, prompts with answers or tokens to train on (a file or a folder)?", ""));
+    TROUPE_TRY(check_answers(a));
+    if (const auto named = data_of(a); !named.path.empty() && a.text.empty())
+      std::printf("they are read as %s\n", std::string(named.key).c_str());
+  }
   TROUPE_TRY(check_answers(a));
   std::error_code e;
   const bool has_own = fs::is_directory(a.model, e) && data::has_vocabulary(a.model);
@@ -83,6 +88,9 @@ init_command::init_command(CLI::App& parent)
   command_->add_option("--text", answers_.text, "text to train on: a file or a folder");
   command_->add_option("--chat", answers_.chat,
                        "conversations to train on, in place of a text: JSON lines, a JSON array, Parquet or Arrow");
+  command_->add_option("--instruct", answers_.instruct, "prompts with answers to train on, in place of a text");
+  command_->add_option("--labelled", answers_.labelled,
+                       "tokens with labels to train on, in place of a text: also Arrow or .npy of input_ids");
   command_->add_option("--tokenizer", answers_.tokenizer,
                        "bytes, a tokenizer.json, .model or .gguf, or a folder with one; without it the model's own");
   command_

@@ -123,6 +123,37 @@ BOOST_AUTO_TEST_CASE(six_questions_are_asked_on_a_terminal) {
   BOOST_TEST(value_in(at, "asked.yaml", "train_batch_size") == "16");
 }
 
+BOOST_AUTO_TEST_CASE(data_for_a_models_folder_are_asked_for_and_their_form_is_found_out) {
+  const command_folder at;
+  const fs::path fixture = fs::path(troupe::places::source_dir) / "tests/data/fixtures/chat";
+  const std::string model = (fixture / "model").string();
+  pseudo_terminal terminal({troupe::places::troupe_binary, "init", "asked.yaml", "--from", model}, at.folder.path());
+  for (const auto& [question, answer] : std::vector<std::pair<std::string, std::string>>{
+           {"conversations", (fixture / "messages.arrow").string()}, {"Steps", "2"}, {"Samples", "2"}, {"disk", ""}}) {
+    BOOST_TEST_REQUIRE(terminal.shows(question), terminal.shown());
+    terminal.type(answer + "\n");
+  }
+  BOOST_TEST(terminal.end() == 0, terminal.shown());
+  BOOST_TEST(has(terminal.shown(), "they are read as data.chat"), terminal.shown());
+  is_good(at, "asked.yaml");
+  BOOST_TEST(value_in(at, "asked.yaml", "data.chat").ends_with("messages.arrow\""));
+  const auto untold = check_exit(2, at.troupe({"init", "none.yaml", "--from", model}));
+  BOOST_TEST(has(untold.err, "(or conversations as --chat, prompts with answers as --instruct, tokens with labels as "
+                             "--labelled), got none"),
+             untold.err);
+  at.folder.write("prompts.jsonl", "{\"prompt\": \"2 + 2?\", \"completion\": \"4\"}\n");
+  const auto tokens = (fixture / "input_ids.npy").string();
+  for (const auto& [option, file] :
+       {std::pair("--instruct", std::string("prompts.jsonl")), std::pair("--labelled", tokens)}) {
+    check_exit(0, at.troupe({"init", "told.yaml", "--from", model, option, file, "--samples", "1", "--force"}));
+    is_good(at, "told.yaml");
+    check_exit(0, at.troupe({"train", "told.yaml", "--steps", "1", "--quiet", "--fresh"}));
+  }
+  const auto both = check_exit(2, at.troupe({"init", "told.yaml", "--from", model, "--text", "corpus.txt", "--labelled",
+                                             tokens, "--force"}));
+  BOOST_TEST(has(both.err, "--labelled: cannot be combined with --text: leave one of them out"), both.err);
+}
+
 BOOST_AUTO_TEST_CASE(an_answer_that_will_not_do_is_said_before_the_next_question) {
   const command_folder at;
   for (const auto& [answers, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{

@@ -170,6 +170,9 @@ core::result<void> session::reload_states() { return reload(*run_); }
 uint64_t session::steps_done() const { return run_->progress.steps; }
 const std::vector<core::left_out_steps>& session::left_out() const { return run_->progress.left_out; }
 uint64_t session::sequence() const { return run_->term->plan.sequence; }
+std::string session::model_type() const {
+  return run_->modules.model != nullptr ? std::string() : std::string(run_->term->plan.spec.family->model_type);
+}
 const core::model_table& session::table() const { return *run_->term->plan.tensor.whole; }
 std::vector<rank_memory_report> session::memory() const { return run_->memory_reports(); }
 std::string session::changed_units() const { return run_->modules.changes; }

@@ -183,6 +183,8 @@ class session {  ///< one training run, from its opening to its end
   [[nodiscard]] const std::vector<core::left_out_steps>& left_out() const;
   [[nodiscard]] uint64_t validation_tokens() const;
   [[nodiscard]] uint64_t sequence() const;  ///< returns the number of tokens of a sample
+  /// Returns the model's family by its model_type, such as llama; empty for a host program's own model.
+  [[nodiscard]] std::string model_type() const;
   [[nodiscard]] const core::model_table& table() const;
   [[nodiscard]] const plan::rank_plan& training_plan(uint32_t rank) const;
   [[nodiscard]] std::vector<rank_memory_report> memory() const;

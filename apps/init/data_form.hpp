@@ -7,8 +7,8 @@
 
 namespace troupe::apps {
 
-/// Returns the form of the samples of `path`, a file or a folder, by the columns of the first row of its first file: the
-/// form text if there are no such columns, and for data that cannot be read, whose error check_data() returns.
+/// Returns the form of the samples of `path`, a file or a folder, by the columns of the first row of its first file:
+/// the form text if there are no such columns, and for data that cannot be read, whose error check_data() returns.
 core::sample_form form_of_data(const std::filesystem::path& path);
 
 }  // namespace troupe::apps

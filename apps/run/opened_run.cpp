@@ -134,6 +134,7 @@ core::result<void> opened_run::between_steps(interrupts& stop, bool save_asked) 
 void opened_run::count(const actors::step_report& r) {
   end_.skipped += r.skipped;
   tokens_ += double(r.tokens);
+  end_.counted_tokens += r.counted;
   seconds_ += r.seconds;
   ++steps_;
   telemetry::add_step(end_.lanes, r.lanes, steps_);

@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include "apps/base/counted_text.hpp"
 #include "apps/base/terminal.hpp"
+#include "core/model_table.hpp"
+#include "core/sample_types.hpp"
 #include "core/system/instruction_path.hpp"
 #include "core/text.hpp"
+#include "data/chat/chat_format.hpp"
 #include "job/feasible_degree.hpp"
 #include "job/model/adapters.hpp"
 #include "plan/stage_place.hpp"
@@ -34,6 +38,43 @@ void show_first_sample(const actors::session& s) {
   }
   std::printf("first sample (%s):\n%s%s\n", dims ? "what is dimmed does not count" : "what counts is in [[ ]]",
               out.text().c_str(), left == 0 ? " ..." : "");
+}
+
+/// Returns a line about the model's family, the chat template and the tokens that count; empty if all sources are
+/// texts.
+std::string samples_line(const actors::session& s, const config::data_section& d) {
+  const bool has_template = config::has_form(d, "chat", "instruct");
+  if (!has_template && !config::has_form(d, "labelled")) return {};
+  std::string out = fmt::format("{} model", s.model_type());
+  if (!has_template) return out + "; the tokens with a label count";
+  if (d.chat_template == data::joined_template)
+    out += "; no chat template: completions follow their prompts";
+  else if (d.chat_template.empty())
+    out += fmt::format("; chat template of {}", d.tokenizer);
+  else
+    out += fmt::format("; chat template {}", d.chat_template);
+  const auto part = core::loss_part_from(d.loss_on).value_or(core::loss_part::assistant);
+  const char* const counted = part == core::loss_part::all    ? "all tokens count"
+                              : part == core::loss_part::last ? "the last answer of a conversation counts"
+                                                              : "the answers count";
+  return fmt::format("{}; {}", out, counted);
+}
+
+/// Returns a line about parameters that groups freeze; empty if there are none, and for a model with adapters, whose
+/// sentence says it.
+std::string frozen_line(const core::model_table& table) {
+  uint64_t trained = 0, all = 0;
+  const core::parameter_info* first = nullptr;  // the first parameter that is not trained
+  for (const core::parameter_info& p : table.parameters) {
+    if (p.is_copy() || p.of_teacher) continue;
+    if (p.of_adapter) return {};
+    all += p.numel();
+    trained += p.trainable ? p.numel() : 0;
+    if (!p.trainable && first == nullptr) first = &p;
+  }
+  if (first == nullptr) return {};
+  return fmt::format("{} of {} parameters are trained; the others, such as {}, stay as they are", trained, all,
+                     first->name);
 }
 
 }  // namespace
@@ -76,6 +117,9 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
   if (for_people) std::printf("%s", size_line(s).c_str());
   if (const auto adapters = job::adapters_sentence(s.table()); for_people && !adapters.empty())
     std::printf("%s\n", adapters.c_str());
+  if (const auto frozen = frozen_line(s.table()); for_people && !frozen.empty()) std::printf("%s\n", frozen.c_str());
+  if (const auto samples = samples_line(s, c.data); for_people && !samples.empty())
+    std::printf("%s\n", samples.c_str());
   for (const auto& source : s.read_sources()) log_line(style, "data " + source);
   if (for_people) show_first_sample(s);
   if (for_people && from.empty() && !c.model.path.empty()) std::printf("weights from %s\n", c.model.path.c_str());

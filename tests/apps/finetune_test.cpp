@@ -2,7 +2,9 @@
 // end.
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/apps/topology.hpp"
@@ -42,6 +44,12 @@ BOOST_AUTO_TEST_CASE(a_run_answers_a_question_in_the_trained_manner) {
   const command_folder f(job_with("sample: {tokens: 40, question: Hi there, temperature: 0.01}\n"));
   const auto did = check_exit(0, f.troupe({"train", "job.yaml"}));
   BOOST_TEST(has(did.out, "sample: Hi there\nHello! How are you?\n"), did.out);
+  BOOST_TEST(has(did.out, "llama model; chat template of " + fixture + "/model; the answers count\n"), did.out);
+  // An epoch is one step: each counts the same tokens.
+  const auto expected = nlohmann::json::parse(scratch_folder::read(fixture + "/expected.json"));
+  const auto counted = expected["counted"].get<uint64_t>();
+  BOOST_TEST(has(did.out, fmt::format("% count, {} so far\n", counted)), did.out);
+  BOOST_TEST(has(did.out, fmt::format("tok/s, {} tokens counted\n", 60 * counted)), did.out);
 }
 
 // The examples train on a real model; here the fixture's takes its place for two steps.
@@ -64,6 +72,13 @@ BOOST_AUTO_TEST_CASE(the_examples_train_and_ask_their_question) {
     BOOST_TEST(has(did.out, "sample: What is a lighthouse for?\n"), did.out);
     BOOST_TEST(fs::exists(f.folder / (name + "_exported") / (name == "sft" ? "config.json" : "adapter_config.json")));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_says_what_is_not_trained) {
+  const command_folder f(job_with("parameter_groups: [{match: embed_tokens, trainable: false}]\n"));
+  const auto did = check_exit(0, f.troupe({"train", "job.yaml", "--steps", "1"}));
+  BOOST_TEST(has(did.out, "parameters are trained; the others, such as model.embed_tokens.weight, stay as they are\n"),
+             did.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_question_that_cannot_be_asked_is_refused_before_the_first_step) {

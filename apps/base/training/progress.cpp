@@ -68,6 +68,7 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   tokens_per_s_ = seen_ == 0 ? rate : 0.9 * tokens_per_s_ + 0.1 * rate;
   seconds_ += r.seconds;
   ++seen_;
+  counted_ += r.counted;
   if (style_ == output_style::json) {
     std::printf("%s", step_json(r, false).c_str());
     std::fflush(stdout);
@@ -81,7 +82,8 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
               static_cast<unsigned long long>(total_), shown(r.loss), r.lr, shown(r.grad_norm), tokens_per_s_);
   if (const std::string use = use_text(); !use.empty()) text += "  " + use;
   text += "  " + core::human_bytes(memory_bytes) + "  ETA " + core::clock_text(left_s);
-  if (r.counted > 0) text += fmt::format("  {:.0f} % count", 100.0 * double(r.counted) / double(r.tokens));
+  if (r.counted > 0)
+    text += fmt::format("  {:.0f} % count, {} so far", 100.0 * double(r.counted) / double(r.tokens), counted_);
   if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
   if (style_ == output_style::lines) {
     std::printf("%s\n", text.c_str());
@@ -375,8 +377,9 @@ std::string end_text(const end_summary& e) {
   std::string out;
   if (e.trained > 0) {
     out += e.communication_table;
-    out += text_of("\ntrain loss %.4f %s at step %llu, %.0f tok/s\n", shown(e.last_loss), e.loss_unit.c_str(),
+    out += text_of("\ntrain loss %.4f %s at step %llu, %.0f tok/s", shown(e.last_loss), e.loss_unit.c_str(),
                    static_cast<unsigned long long>(e.steps), e.tokens_per_s);
+    out += e.counted_tokens > 0 ? fmt::format(", {} tokens counted\n", e.counted_tokens) : "\n";
     if (e.skipped > 0)
       out += text_of("skipped: %llu of %llu steps, whose gradients were not finite\n",
                      static_cast<unsigned long long>(e.skipped), static_cast<unsigned long long>(e.trained));

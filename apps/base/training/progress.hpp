@@ -55,6 +55,7 @@ class progress {
   double tokens_per_s_ = 0;  // tokens per second, smoothed over steps
   double seconds_ = 0;
   uint64_t seen_ = 0;
+  uint64_t counted_ = 0;  // tokens whose loss counted in the steps of this call of the program
   bool open_line_ = false;
 };
 
@@ -74,6 +75,7 @@ struct end_summary {
   bool has_validation = false;
   double validation_loss = 0;
   double tokens_per_s = 0;
+  uint64_t counted_tokens = 0;  ///< number of tokens of these steps whose loss counted; 0: all counted
   std::vector<actors::rank_memory_report> memory;
   /// Largest number of elements of gathered parameters that a rank had in memory at once
   uint64_t peak_live_elements = 0;

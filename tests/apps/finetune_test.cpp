@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/apps/topology.hpp"
 
@@ -71,6 +72,46 @@ BOOST_AUTO_TEST_CASE(the_examples_train_and_ask_their_question) {
     BOOST_TEST(has(did.out, "64 samples, "), did.out);
     BOOST_TEST(has(did.out, "sample: What is a lighthouse for?\n"), did.out);
     BOOST_TEST(fs::exists(f.folder / (name + "_exported") / (name == "sft" ? "config.json" : "adapter_config.json")));
+  }
+}
+
+// A good row comes first, so that the place of the bad one is found out.
+BOOST_AUTO_TEST_CASE(bad_rows_and_templates_are_refused_by_one_sentence_with_file_and_line) {
+  const command_folder f(job_with(""));
+  const std::string user = R"({"role": "user", "content": "q"})", good = R"({"role": "assistant", "content": "a"})";
+  const auto row_of = [](const std::string& messages) { return "{\"messages\": [" + messages + "]}\n"; };
+  const std::string good_row = row_of(user + "," + good);
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += " so";
+  f.folder.write("plain.jinja",
+                 "{% for m in messages %}{% if m.role == 'critic' %}{{ raise_exception('no critics') }}{% endif %}"
+                 "{{ m.role }}:{{ m.content }};{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}");
+  f.folder.write("endless.jinja",
+                 "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");
+  f.folder.write("unknown.jinja", "{% include 'other' %}");
+  const std::string plain = "data.chat_template=plain.jinja", none = "seed=1";
+  struct bad_case {
+    std::string row, setting, place, words;
+  };
+  const std::string critic = R"({"role": "critic", "content": "c"})";
+  const std::string long_talk = row_of(R"({"role": "user", "content": ")" + words + R"("},)" + good);
+  const std::vector<bad_case> cases = {
+      {row_of(user), none, "bad.jsonl:2: ",
+       "the conversation has no message of the assistant: wanted an answer to learn from"},
+      {"{\"messages\": [\n", none, "bad.jsonl:2: ", "broken JSON"},
+      {row_of(user + "," + critic + "," + good), plain, "bad.jsonl:2: ", "no critics"},
+      {long_talk, none, "bad.jsonl:2: the sample has ", "(data.sequence_length): raise that number"},
+      {long_talk, "data.too_long=cut", "bad.jsonl:2: the sample has ", "and no answer begins before token 128"},
+      {good_row, "data.chat_template=endless.jinja", "bad.jsonl:1: ", "rendering takes more than "},
+      {good_row, "data.chat_template=unknown.jinja", "unknown.jinja", "include"}};
+  for (const auto& [row, setting, place, wanted] : cases) {
+    f.folder.write("bad.jsonl", good_row + row);
+    const auto did = f.troupe({"train", "job.yaml", "--set", "data.chat=bad.jsonl", "--set", setting});
+    BOOST_TEST(did.code != 0, wanted << ": " << did.out);
+    BOOST_TEST(has(did.err, place), did.err);
+    BOOST_TEST(has(did.err, wanted), did.err);
+    BOOST_TEST(sentences_of(did.err) == 1U, did.err);
+    BOOST_TEST(!has(did.out, "step 1/"), did.out);
   }
 }
 

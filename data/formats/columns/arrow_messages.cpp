@@ -12,11 +12,11 @@
 namespace troupe::data {
 namespace {
 
-constexpr std::string_view magic{"ARROW1"};
-constexpr uint32_t continuation = 0xFFFFFFFF;
-/// Bytes at the end of a file: the footer's length and the magic; bytes of one entry in the footer: offset and lengths
+constexpr std::string_view arrow_magic{"ARROW1"};
+constexpr uint32_t arrow_continuation = 0xFFFFFFFF;
+/// Bytes at the end of a file: the footer's length and the arrow_magic; bytes of one entry in the footer: offset and lengths
 /// of a message.
-constexpr uint64_t tail_bytes = 10, block_bytes = 24;
+constexpr uint64_t arrow_tail_bytes = 10, arrow_block_bytes = 24;
 
 }  // namespace
 
@@ -43,20 +43,20 @@ tl::unexpected<core::error> arrow_messages::lies(const std::string& why, error_k
   return fail(kind, fmt::format("'{}': message at byte {}: {}", file_.name(), message_, why));
 }
 
-// Finds the byte at which the stream of messages begins: a stream begins at 0, a file contains it between a magic
+// Finds the byte at which the stream of messages begins: a stream begins at 0, a file contains it between a arrow_magic
 // number and a footer.
 core::result<void> arrow_messages::begin() {
   std::array<std::byte, 8> head{};
   if (file_.size() < head.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
   TROUPE_TRY(file_.read(0, head));
   if (std::memcmp(head.data(), "FEA1", 4) == 0) return no_arrow("a Feather file of version 1, which is not read");
-  if (std::memcmp(head.data(), magic.data(), magic.size()) != 0) return {};
+  if (std::memcmp(head.data(), arrow_magic.data(), arrow_magic.size()) != 0) return {};
   is_file_ = true;
   at_ = head.size();
-  std::array<std::byte, tail_bytes> tail{};
+  std::array<std::byte, arrow_tail_bytes> tail{};
   if (file_.size() < head.size() + tail.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
   TROUPE_TRY(file_.read(file_.size() - tail.size(), tail));
-  if (std::memcmp(tail.data() + 4, magic.data(), magic.size()) != 0) return no_arrow("wanted it to end with ARROW1");
+  if (std::memcmp(tail.data() + 4, arrow_magic.data(), arrow_magic.size()) != 0) return no_arrow("wanted it to end with ARROW1");
   uint32_t footer = 0;
   std::memcpy(&footer, tail.data(), sizeof footer);
   if (footer > file_.size() - head.size() - tail.size())
@@ -70,7 +70,7 @@ core::result<void> arrow_messages::begin() {
 bool arrow_messages::holds_stream() {
   std::array<uint32_t, 2> lengths{};
   if (end_ - at_ < sizeof lengths || !file_.read(at_, std::as_writable_bytes(std::span(lengths)))) return false;
-  const bool marked = lengths[0] == continuation;
+  const bool marked = lengths[0] == arrow_continuation;
   const uint64_t begin = at_ + (marked ? 8 : 4), length = marked ? lengths[1] : lengths[0];
   if (length > max_arrow_message_bytes || length > end_ - begin) return false;
   described_.resize(length);
@@ -82,7 +82,7 @@ bool arrow_messages::holds_stream() {
 }
 
 core::result<void> arrow_messages::read_by_footer(const byte_visit& watch, const message_visit& take) {
-  const uint64_t footer_bytes = file_.size() - tail_bytes - end_;
+  const uint64_t footer_bytes = file_.size() - arrow_tail_bytes - end_;
   if (footer_bytes > max_arrow_message_bytes)
     return fail(error_kind::limit, fmt::format("'{}': wanted a footer of at most {} bytes, got {}", file_.name(),
                                                max_arrow_message_bytes, footer_bytes));
@@ -96,8 +96,8 @@ core::result<void> arrow_messages::read_by_footer(const byte_visit& watch, const
                   take));
   // Field 2 of the footer lists dictionaries, field 3 lists batches, which refer to dictionaries.
   for (const unsigned field : {2U, 3U}) {
-    const auto blocks = root.vector(field, block_bytes);
-    for (uint64_t i = 0; i < blocks.size(); i += block_bytes) {
+    const auto blocks = root.vector(field, arrow_block_bytes);
+    for (uint64_t i = 0; i < blocks.size(); i += arrow_block_bytes) {
       int64_t offset = 0;
       std::memcpy(&offset, blocks.data() + i, sizeof offset);
       if (offset < 0 || static_cast<uint64_t>(offset) > end_)
@@ -124,7 +124,7 @@ core::result<uint32_t> arrow_messages::number() {
 // Reads the next message; returns false at the end of the stream.
 core::result<bool> arrow_messages::read_message(const message_visit& take) {
   auto length = number();
-  if (length && *length == continuation) length = number();
+  if (length && *length == arrow_continuation) length = number();
   if (!length) return fail(length.error());
   if (*length == 0) return false;
   if (*length > max_arrow_message_bytes || *length > end_ - at_)

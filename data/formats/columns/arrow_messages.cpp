@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view arrow_magic{"ARROW1"};
 constexpr uint32_t arrow_continuation = 0xFFFFFFFF;
-/// Bytes at the end of a file: the footer's length and the arrow_magic; bytes of one entry in the footer: offset and lengths
+/// Bytes at the end of a file: the footer's length and the magic; bytes of one entry in the footer: offset and lengths
 /// of a message.
 constexpr uint64_t arrow_tail_bytes = 10, arrow_block_bytes = 24;
 
@@ -43,7 +43,7 @@ tl::unexpected<core::error> arrow_messages::lies(const std::string& why, error_k
   return fail(kind, fmt::format("'{}': message at byte {}: {}", file_.name(), message_, why));
 }
 
-// Finds the byte at which the stream of messages begins: a stream begins at 0, a file contains it between a arrow_magic
+// Finds the byte at which the stream of messages begins: a stream begins at 0, a file contains it between a magic
 // number and a footer.
 core::result<void> arrow_messages::begin() {
   std::array<std::byte, 8> head{};
@@ -56,7 +56,8 @@ core::result<void> arrow_messages::begin() {
   std::array<std::byte, arrow_tail_bytes> tail{};
   if (file_.size() < head.size() + tail.size()) return no_arrow(fmt::format("{} bytes", file_.size()));
   TROUPE_TRY(file_.read(file_.size() - tail.size(), tail));
-  if (std::memcmp(tail.data() + 4, arrow_magic.data(), arrow_magic.size()) != 0) return no_arrow("wanted it to end with ARROW1");
+  if (std::memcmp(tail.data() + 4, arrow_magic.data(), arrow_magic.size()) != 0)
+    return no_arrow("wanted it to end with ARROW1");
   uint32_t footer = 0;
   std::memcpy(&footer, tail.data(), sizeof footer);
   if (footer > file_.size() - head.size() - tail.size())

@@ -25,7 +25,7 @@ core::result<std::vector<uint32_t>> end_of_turn(const chat_format& by, conversat
   TROUPE_TRY(by.tokenizer().encode(std::string_view(*whole).substr(at + sought_answer.size()), rest));
   const auto& special = by.tokenizer().marked().special;
   const bool is_sign = !rest.empty() && std::ranges::find(special, rest.front()) != special.end();
-  rest.resize(is_sign ? 1 : 0);
+  rest.erase(rest.begin() + (is_sign ? 1 : 0), rest.end());
   return rest;
 }
 

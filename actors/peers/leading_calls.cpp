@@ -50,6 +50,7 @@ core::result<run_outcome> leading_calls::run(plan::plan_choice which, const std:
   c.computes_loss = order->computes_loss;
   c.output = order->output;
   c.early_updates = run_.passes.updates_early();
+  c.settings = order->settings;
   if (order->given) {
     c.rows = order->given->rows;
     c.columns = order->given->columns;

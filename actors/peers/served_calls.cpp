@@ -80,6 +80,11 @@ core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
   TROUPE_TRY(run_.passes.use_updates(c.early_updates));
   TROUPE_TRY(run_.term->want(c.which));
   auto order = run_.steps.order_for(c.which, c.step, wish);
+  if (c.settings.size() != order->settings.size())
+    return core::fail(core::error_kind::mismatch,
+                      fmt::format("processes: wanted settings of {} optimizer groups, got those of {}",
+                                  order->settings.size(), c.settings.size()));
+  order->settings = c.settings;
   if (saves(c.which)) {
     TROUPE_ASSIGN(const auto invitation, decode_save_invitation(c.invitation));
     TROUPE_ASSIGN(const auto request, decode_save_request(c.request));

@@ -26,6 +26,12 @@ void fields(auto& f, value_range<double>& x) { f(x.least, x.largest); }
 
 }  // namespace troupe::kernels
 
+namespace troupe::job {
+
+void fields(auto& f, group_setting& x) { f(x.lr, x.beta1, x.weight_decay); }
+
+}  // namespace troupe::job
+
 namespace troupe::telemetry {
 
 void fields(auto& f, interval& x) { f(x.start_ns, x.end_ns); }
@@ -56,7 +62,7 @@ void fields(auto& f, output_call& x) { f(x.path, x.content); }
 void fields(auto& f, kept_name& x) { f(x.from, x.to); }
 void fields(auto& f, run_call& x) {
   f(x.run, x.step, x.which, x.micros, x.keeps_logits, x.computes_loss, x.output, x.rows, x.columns, x.tokens, x.targets,
-    x.loss_factor, x.saves_in_memory, x.invitation, x.request, x.early_updates);
+    x.loss_factor, x.saves_in_memory, x.invitation, x.request, x.early_updates, x.settings);
 }
 void fields(auto& f, read_call& x) { f(x.rank, x.parameter, x.part, x.first, x.count, x.type); }
 void fields(auto& f, write_call& x) { f(x.where, x.bytes); }

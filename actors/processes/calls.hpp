@@ -1,6 +1,6 @@
 // Calls: messages from the process that leads a term (time with the same processes) to the other processes, and their
 // answers, both encoded as bytes. Every process has a whole session and computes by itself what a call does not
-// contain: plans, learning rates, loss scales. Owns the encoding alone; the session sends and executes calls.
+// contain: plans, loss scales. Owns the encoding alone; the session sends and executes calls.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "core/left_out_steps.hpp"
+#include "job/step/step_rules.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/options.hpp"
@@ -95,8 +96,9 @@ struct run_call {
   double loss_factor = 1;        ///< factor of the mean loss of the batch `tokens`
   // Settings of plans that save; unused by all other plans.
   bool saves_in_memory = false;
-  std::string invitation, request;  ///< invitation and request of the save, encoded as in part_result.hpp
-  bool early_updates = false;       ///< true: training steps update parameters before the vote
+  std::string invitation, request;             ///< invitation and request of the save, encoded as in part_result.hpp
+  bool early_updates = false;                  ///< true: training steps update parameters before the vote
+  std::vector<job::group_setting> settings{};  ///< learning rates and other settings of the step, by optimizer group
 };
 
 /// Requests elements of a state (weights, a moment) of a rank; parameter and elements are numbered as in that rank's

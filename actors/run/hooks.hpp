@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "actors/opening/opening_progress.hpp"
@@ -23,10 +24,14 @@ namespace troupe::actors {
 /// Largest number of warnings that wait for the next call of the session; further ones are counted and dropped.
 inline constexpr size_t warnings_max = 64;
 
+/// Learning rates that a host program's schedule chooses for a step: a factor of each group's own rate in the
+/// configuration, or a rate for each optimizer group, in the order of session::groups.
+using rate_choice = std::variant<double, std::vector<double>>;
+
 /// Functions of the host program that a session calls. Each is called on the thread that is in a call of
-/// the session, before that call returns; any may be empty. A callback may call `stop` and no other function of the
-/// session. An exception from a callback propagates out of that call, whose work is done and counted; the session
-/// remains usable.
+/// the session, before that call returns; any may be empty. A callback may call `stop` and `record` and no other
+/// function of the session. An exception from a callback, except for `learning_rate`, propagates out of that call,
+/// whose work is done and counted; the session remains usable.
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;  ///< receives each warning of the session, one line per call
   /// Receives lines of text that the keys comms_logger.verbose, wall_clock_breakdown, memory_breakdown and
@@ -72,6 +77,12 @@ struct session_hooks {
   /// `step` steps, which the leading process is saving. `checkpoint.tag_validation` decides what happens if the names
   /// differ. Empty: the process has no name of its own.
   std::function<std::string(uint64_t step)> tag_of{};
+  /// The host program's schedule of learning rates, in place of `scheduler`, which must then be absent. Called before
+  /// each training step, in the leading process of several, with the number of updates that the schedule has counted,
+  /// from 0: a step that was skipped, or that is repeated after a loss of processes, is asked for again. If it throws,
+  /// or returns a rate that is negative or not finite, `step` returns an error and has done nothing; it may be called
+  /// again. Empty: the configuration's schedule.
+  std::function<rate_choice(uint64_t updates)> learning_rate{};
 };
 
 }  // namespace troupe::actors

@@ -54,6 +54,14 @@ struct step_report {
   std::optional<loss_spike> spike;
 };
 
+/// One optimizer group: parameters with the same learning rate and weight decay.
+struct group_values {
+  std::string name;          ///< `parameter_groups[0]: PATTERN`, or `rest`; with Muon and `, matrices` or `, others`
+  double learning_rate = 0;  ///< rate of the next step
+  double weight_decay = 0;   ///< weight decay of the next step
+  uint64_t parameters = 0;   ///< number of elements that the group updates
+};
+
 /// The memory of one rank in bytes, by use: the reserved bytes, and the peak that activations really used.
 struct rank_memory_report {
   plan::memory_table resident;

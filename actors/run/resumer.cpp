@@ -308,6 +308,8 @@ training_progress progress_of(const formats::source_run& run, const load_options
   if (options.load_lr_scheduler_states)
     out.scheduled =
         run.schedule_position ? static_cast<uint64_t>(std::max<int64_t>(*run.schedule_position, 0)) : updates;
+  // PyTorch, too, stores the rates of groups with the optimizer's states.
+  if (options.load_optimizer_states) out.group_changes = run.group_changes;
   out.client_state = run.client_state;
   out.configuration_before = run.config;
   return out;
@@ -485,6 +487,7 @@ core::result<void> resumer::take_over(const formats::tensor_source& from, load_o
                     formats::first_names(names)));
 
   run_.progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
+  run_.rates.take_over(folder);
   if (loaded->unfrozen > 0 && loaded->states && run_.progress.applied > 0)
     if (const auto line = unfrozen_sentence(*loaded, run_.term->plan.config->optimizer, run_.progress.applied);
         !line.empty())
@@ -642,6 +645,7 @@ core::result<loaded_checkpoint> resumer::load_once(const std::filesystem::path& 
   if (auto ok = run_.saves.end_saves(); !ok && run_.over.why) return fail(ok.error());
   TROUPE_ASSIGN(const auto folder, run_.others->load(path, options));
   ++run_.counts.loads;
+  run_.rates.forget();
   run_.saves.forget_unproved();
   run_.recorder.continue_curves_of(path);
   run_.recorder.go_back();

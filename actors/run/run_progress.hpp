@@ -34,7 +34,9 @@ struct training_progress {
   std::vector<core::left_out_steps>
       left_out;                       ///< decisions on samples that the run leaves out; the loader must have the same
   std::vector<double> recent_losses;  ///< losses that on_spike compares a step's loss with
-  job::judged_loss judged;            ///< judgement of the last step's loss: whether it is a spike
+  /// Values of optimizer groups that the host program has set, by the groups' names; each has one of its values
+  std::vector<formats::group_change> group_changes;
+  job::judged_loss judged;  ///< judgement of the last step's loss: whether it is a spike
 
   /// Returns the state of the loss scaler as a checkpoint stores it.
   [[nodiscard]] formats::loss_scale_record scale_record() const {

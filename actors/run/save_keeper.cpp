@@ -44,6 +44,7 @@ core::result<std::shared_ptr<save_job>> save_keeper::make(storage::file_system& 
   run.data = run_.data.record();
   run.left_out = run_.progress.left_out;
   run.recent_losses = run_.progress.recent_losses;
+  run.group_changes = run_.progress.group_changes;
   TROUPE_ASSIGN(const auto saves, run_.term->saving_plans());
   return save_job::begin(files, request, std::move(run), saves, run_.term->plan.optimizer, run_.term->plan.tensor,
                          run_.others->here());

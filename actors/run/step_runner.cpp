@@ -29,7 +29,7 @@ std::shared_ptr<step_order> step_runner::order_for(plan::plan_choice which, uint
   order->applied = run_.progress.applied;
   if (!run_.progress.input_ranges.empty())
     order->input_ranges = std::make_shared<const std::vector<kernels::activation_range>>(run_.progress.input_ranges);
-  order->settings = job::settings_of(*run_.term->plan.optimizer, run_.progress.scheduled);
+  order->settings = run_.rates.settings();
   order->loss_scale = run_.progress.scale.cur_scale;
   order->loads = run_.counts.loads;
   order->collectives_before = run_.term->collectives;
@@ -100,10 +100,11 @@ core::result<run_outcome> step_runner::run_and_tell(plan::plan_choice which, uin
 }
 
 core::result<step_report> step_runner::train_once() {
+  TROUPE_TRY(run_.rates.prepare());
   TROUPE_TRY(run_.others->begin_save_in_memory());
   const bool saves = run_.saves.is_waiting() || run_.others->save_in_memory() != nullptr;
   step_report report;
-  report.lr = job::settings_of(*run_.term->plan.optimizer, run_.progress.scheduled).front().lr;
+  report.lr = run_.rates.settings().front().lr;
   report.loss_scale = run_.progress.scale.cur_scale;
   if (auto ok = run_.term->pruner.begin_saliency(); !ok) {
     // the error means that another process, which has some of the weights, was lost
@@ -146,6 +147,7 @@ void step_runner::book(const run_outcome& did) {
     ++run_.progress.applied;
     run_.term->plan.compression->follow(did.result.input_ranges, run_.progress.input_ranges);
     ++run_.progress.scheduled;
+    run_.rates.note_update();
   }
   run_.passes.note_undone(did.result.skipped || did.result.clipped);
   const job::ended_step ended{did.result.loss, did.result.skipped, run_.term->plan.config->expects_overflow()};
@@ -186,6 +188,7 @@ core::result<step_report> step_runner::step() {
   if (unscaled) return core::fail(*unscaled);
   if (run_.progress.judged.is_spike) {
     auto spike = run_.spikes.answer(report);
+    run_.rates.forget();  // the changes belong to steps that the run has left
     run_.host.deliver();
     if (!spike) return core::fail(spike.error());
     if (run_.host.hooks.on_spike) run_.host.hooks.on_spike(*spike);

@@ -13,6 +13,7 @@
 #include "actors/run/host_messages.hpp"
 #include "actors/run/pass_scheduler.hpp"
 #include "actors/run/peers.hpp"
+#include "actors/run/rate_keeper.hpp"
 #include "actors/run/resumer.hpp"
 #include "actors/run/run_progress.hpp"
 #include "actors/run/run_recorder.hpp"
@@ -56,6 +57,7 @@ struct training_run {
   term_maker terms{*this};
   step_runner steps{*this};
   pass_scheduler passes{*this};
+  rate_keeper rates{*this};
   run_recorder recorder{*this};
   save_keeper saves{*this};
   actors::resumer resumer{*this};

@@ -59,6 +59,14 @@ session_records session::finish(session_ending ending) { return run_->recorder.f
 core::result<step_report> session::step() { return run_->steps.step(); }
 void session::stop(const std::string& why) { run_->home.stops.ask(why); }
 
+std::vector<group_values> session::groups() const { return run_->rates.groups(); }
+core::result<void> session::set_learning_rate(uint32_t group, double rate) {
+  return run_->rates.set_learning_rate(group, rate);
+}
+core::result<void> session::set_weight_decay(uint32_t group, double weight_decay) {
+  return run_->rates.set_weight_decay(group, weight_decay);
+}
+
 core::result<void> session::change_degrees(std::shared_ptr<const config::job_config> next) {
   TROUPE_TRY(run_->sound());
   if (next == nullptr)

@@ -65,9 +65,22 @@ class session {  ///< one training run, from its opening to its end
 
   /// Runs one optimizer step. If its loss has risen too far, the run returns to the last saved state, as `on_spike`
   /// says, and continues from there with the next call. After an error the session has ended: every later call returns
-  /// the same error. If a text of the run can no longer be read, the states stay those after the previous step, and
-  /// save() still works.
+  /// the same error; only an error of session_hooks::learning_rate leaves the session as it was. If a text of the run
+  /// can no longer be read, the states stay those after the previous step, and save() still works.
   core::result<step_report> step();
+
+  /// Returns the optimizer groups of the run, with the learning rates and weight decays of the next step; with
+  /// session_hooks::learning_rate, the rates of the last step. The first group has the parameters that no entry of
+  /// `parameter_groups` names.
+  [[nodiscard]] std::vector<group_values> groups() const;
+  /// Sets the learning rate of a group, by its place in groups(), from the next step on, in all processes of the job.
+  /// Without a schedule the rate stays until the next call; with one it holds for one update, since the schedule sets
+  /// the next, as in PyTorch and DeepSpeed. A rate that is still to act is in checkpoints, and a run that resumes with
+  /// the optimizer's states continues with it. Call between steps only, in the leading process. Errors (bad_input): no
+  /// such group, a rate that is negative or not finite, a session with session_hooks::learning_rate.
+  core::result<void> set_learning_rate(uint32_t group, double rate);
+  /// Sets the weight decay of a group as set_learning_rate() does; it stays until the next call, also with a schedule.
+  core::result<void> set_weight_decay(uint32_t group, double weight_decay);
 
   /// Continues the job with other parallel degrees from the next step on (also another ZeRO stage, or other tiers of
   /// memory), in this process: makes new plans, memory and actors, reads the states as from a checkpoint, and continues

@@ -7,6 +7,7 @@
 
 #include "config/load.hpp"
 #include "config/sections/parameter_groups.hpp"
+#include "job/step/optimizer_groups.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -53,6 +54,27 @@ std::string engine_of(const config::job_config& c, uint32_t stage, core::dtype t
   return out.dump();
 }
 
+/// Puts the values of optimizer groups that the run's program had set in place of the configuration's.
+void take_changes(config::job_config& c, const std::vector<formats::group_change>& changes) {
+  auto& rest = c.optimizer;
+  for (auto& g : c.parameter_groups) {  // a group without values of its own has those of the file, not the changed ones
+    g.lr = g.lr.value_or(rest.lr);
+    g.weight_decay = g.weight_decay.value_or(rest.weight_decay);
+  }
+  for (const auto& x : changes)
+    for (size_t g = 0; g <= c.parameter_groups.size(); ++g) {
+      if (job::group_name(c, g) != x.group) continue;
+      if (g < c.parameter_groups.size()) {
+        auto& own = c.parameter_groups[g];
+        if (x.learning_rate) own.lr = x.learning_rate;
+        if (x.weight_decay) own.weight_decay = x.weight_decay;
+      } else {
+        rest.lr = x.learning_rate.value_or(rest.lr);
+        rest.weight_decay = x.weight_decay.value_or(rest.weight_decay);
+      }
+    }
+}
+
 }  // namespace
 
 core::result<config::job_config> optimizer_configuration(const formats::tensor_source& s,
@@ -70,7 +92,10 @@ core::result<config::job_config> optimizer_configuration(const formats::tensor_s
   auto c = file.empty() ? config::load_text(s.run.config, name, s.folder, options) : config::load(file, options);
   const auto is_of_optimizer = [](const std::string& key) { return key.starts_with("optimizer"); };
   if (c && std::none_of(c->given.begin(), c->given.end(), is_of_optimizer)) return unknown();
-  if (c) return std::move(c->config);
+  if (c) {
+    if (file.empty() && !s.run.group_changes.empty()) take_changes(c->config, s.run.group_changes);
+    return std::move(c->config);
+  }
   const std::string where = file.empty() ? fmt::format("the configuration in '{}'", formats::shown_place(s)) : "--job";
   return fail(error_kind::bad_input, fmt::format("{}: {}", where, c.error().front().render()));
 }

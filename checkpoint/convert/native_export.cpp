@@ -36,6 +36,7 @@ run_state run_of(const formats::tensor_source& from) {
   out.data = r.data;
   out.left_out = r.left_out;
   out.recent_losses = r.recent_losses;
+  out.group_changes = r.group_changes;
   return out;
 }
 

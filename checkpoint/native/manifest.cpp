@@ -154,6 +154,15 @@ core::result<void> check_left_out(const run_state& r) {
   return {};
 }
 
+core::result<void> check_group_changes(const run_state& r) {
+  TROUPE_TRY(limited("changes of optimizer groups", r.group_changes.size(), max_group_changes));
+  const auto is_valid = [](const std::optional<double>& x) { return !x || (std::isfinite(*x) && *x >= 0); };
+  for (const auto& x : r.group_changes)
+    if (!is_valid(x.learning_rate) || !is_valid(x.weight_decay))
+      return bad("a rate or decay of one of its optimizer groups is negative or not finite");
+  return {};
+}
+
 core::result<void> check_data(const formats::data_record& d) {
   TROUPE_TRY(limited("sources of its data", d.sources.size(), formats::max_recorded_sources));
   if (!(d.validation_fraction >= 0 && d.validation_fraction < 1))
@@ -180,6 +189,7 @@ core::result<void> check_manifest(const manifest& m) {
   TROUPE_TRY(check_order(m));
   if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is not finite");
   TROUPE_TRY(check_left_out(m.run));
+  TROUPE_TRY(check_group_changes(m.run));
   if (m.run.data) TROUPE_TRY(check_data(*m.run.data));
   TROUPE_TRY(limited("ranges of inputs", m.run.input_ranges.size(), formats::max_tensors));
   for (const auto& x : m.run.input_ranges)

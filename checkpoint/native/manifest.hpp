@@ -18,12 +18,14 @@
 
 namespace troupe::checkpoint {
 
-/// Newest manifest version that is read. A manifest is written as version 3 if the run left samples out or its seed is
-/// unknown, else as 2 if a tensor is cut for tensor parallelism, else as 1.
-inline constexpr uint32_t manifest_version = 3;
+/// Newest manifest version that is read. A manifest is written as version 4 if the host program has set rates or decays
+/// of optimizer groups, else as 3 if the run left samples out or its seed is unknown, else as 2 if a tensor is cut for
+/// tensor parallelism, else as 1.
+inline constexpr uint32_t manifest_version = 4;
 inline constexpr uint64_t max_manifest_bytes = uint64_t{256} << 20;
 inline constexpr size_t max_shard_files = 65'536;
 inline constexpr size_t max_recent_losses = 10'000;
+inline constexpr size_t max_group_changes = 10'000;
 inline constexpr std::string_view manifest_file_name = "manifest.json";
 
 struct run_state {    ///< state that a run needs to resume, apart from its tensors
@@ -49,6 +51,7 @@ struct run_state {    ///< state that a run needs to resume, apart from its tens
   std::optional<formats::data_record> data;    ///< data whose samples data_position counts; none: unknown
   std::vector<core::left_out_steps> left_out;  ///< samples that the run did not train on, in order of the decisions
   std::vector<double> recent_losses;           ///< losses of recent steps for the option `on_spike`, oldest first
+  std::vector<formats::group_change> group_changes{};  ///< values of optimizer groups that the host program has set
   bool operator==(const run_state&) const = default;
 };
 

@@ -87,9 +87,20 @@ std::string left_out_of(const run_state& r) {
   return r.recent_losses.empty() ? out : out + "]";
 }
 
+/// Returns the JSON text of the run's key `group_changes`, with a comma before it; empty if there are none.
+std::string group_changes_of(const run_state& r) {
+  std::string out;
+  const auto value = [](const std::optional<double>& x) { return x ? json(*x).dump() : std::string("null"); };
+  for (const auto& x : r.group_changes)
+    out += fmt::format("{}[{},{},{}]", out.empty() ? ",\n\"group_changes\":[" : ",", quoted(x.group),
+                       value(x.learning_rate), value(x.weight_decay));
+  return out.empty() ? out : out + "]";
+}
+
 }  // namespace
 
 uint32_t manifest_version_for(const manifest& m) {
+  if (!m.run.group_changes.empty()) return 4;
   if (!m.run.left_out.empty() || !m.run.seed) return 3;
   return std::ranges::any_of(m.tensors, [](const auto& t) { return t.cut.cuts(); }) ? 2 : 1;
 }
@@ -118,12 +129,13 @@ std::string manifest_body(const manifest& m) {
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
       "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
-      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}{}{}}},\n\"committed_unix_ns\":{}"
+      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]{}{}{}{}{}{}}},\n\"committed_unix_ns\":"
+      "{}"
       ","
       "\n",
       storage::to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, or_null(r.seed), quoted(r.config),
       quoted(r.model), quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order,
-      masks_of(r), teacher, ranges, data_of(r), left_out_of(r), m.committed_unix_ns);
+      masks_of(r), teacher, ranges, data_of(r), left_out_of(r), group_changes_of(r), m.committed_unix_ns);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);

@@ -180,6 +180,16 @@ class taker {
       for (const auto& x : *losses)
         if (!number(&x, out.recent_losses.emplace_back(), "a recent loss")) return false;
     }
+    if (const auto changes = v.find("group_changes"); changes != v.end()) {
+      if (!list(&*changes, 0, "the changes of its optimizer groups")) return false;
+      for (const auto& x : *changes) {
+        constexpr const char* one = "a change of an optimizer group";
+        auto& c = out.group_changes.emplace_back();
+        if (!list(&x, 3, one) || !text(&x[0], c.group, one)) return false;
+        if (!x[1].is_null() && !number(&x[1], c.learning_rate.emplace(), one)) return false;
+        if (!x[2].is_null() && !number(&x[2], c.weight_decay.emplace(), one)) return false;
+      }
+    }
     const json* scale = get("loss_scale");
     if (scale == nullptr) return false;
     if (scale->is_null()) return true;

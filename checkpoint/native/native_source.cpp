@@ -29,7 +29,8 @@ formats::tensor_source source_of(const checkpoint_folder& c) {
              .input_ranges = m.run.input_ranges,
              .data = m.run.data,
              .left_out = m.run.left_out,
-             .recent_losses = m.run.recent_losses};
+             .recent_losses = m.run.recent_losses,
+             .group_changes = m.run.group_changes};
   out.parameter_order = m.run.parameter_order;
   return out;
 }

@@ -1,8 +1,9 @@
-// Records of the run that wrote a checkpoint: the loss scale, a teacher, ranges of inputs. Owns the values; leaves
-// masks to mask_record.hpp and the training data to data_record.hpp.
+// Records of the run that wrote a checkpoint: the loss scale, a teacher, ranges of inputs, changes of optimizer groups.
+// Owns the values; leaves masks to mask_record.hpp and the training data to data_record.hpp.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "storage/files/digest.hpp"
@@ -29,6 +30,13 @@ struct input_range {
   std::string layer;
   float least = 0, largest = 0;
   bool operator==(const input_range&) const = default;
+};
+
+/// Values of an optimizer group that the host program has set in place of the configuration's; none: not set.
+struct group_change {
+  std::string group;  ///< name of the group (job::optimizer_group::name)
+  std::optional<double> learning_rate, weight_decay;
+  bool operator==(const group_change&) const = default;
 };
 
 }  // namespace troupe::formats

@@ -62,6 +62,7 @@ struct source_run {
   std::optional<data_record> data{};             ///< training data whose samples `samples` counts; none: unknown
   std::vector<core::left_out_steps> left_out{};  ///< samples that the run did not train on, in the order of decisions
   std::vector<double> recent_losses{};           ///< losses of recent steps for the option `on_spike`, oldest first
+  std::vector<group_change> group_changes{};     ///< values of optimizer groups that the host program has set
 };
 
 struct numbered_states;

@@ -1,5 +1,7 @@
 #include "job/step/optimizer_groups.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -62,6 +64,11 @@ kernels::schedule_options schedule_from(kernels::schedule_options s, double base
   return s;
 }
 
+std::string name_of_part(std::string name, bool splits, part of) {
+  if (splits) name += of == part::matrices ? ", matrices" : ", others";
+  return name;
+}
+
 plan::update_need planned_need(const kernels::optimizer_options& options) {
   switch (kernels::need_of(options)) {
     case kernels::optimizer_need::elements:
@@ -81,6 +88,11 @@ bool is_muon_matrix(const core::parameter_info& p) {
   return p.shape.size() >= 2 && !is_score_name(p.name) &&
          std::none_of(std::begin(others), std::end(others),
                       [&](std::string_view word) { return p.name.find(word) != std::string::npos; });
+}
+
+std::string group_name(const config::job_config& c, size_t g) {
+  if (g >= c.parameter_groups.size()) return "rest";
+  return fmt::format("parameter_groups[{}]: {}", g, c.parameter_groups[g].match);
 }
 
 core::result<void> freeze(const config::job_config& c, core::model_table& table) {
@@ -108,7 +120,8 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
     const double lr = splits ? (of == part::matrices ? o.muon_lr : o.adam_lr).value_or(o.lr) : o.lr;
     out.groups.push_back({options_from(o, said.weight_decay.value_or(o.weight_decay), of),
                           schedule_from(c.scheduler, said.lr.value_or(lr), rate_of_schedule(o), o.type),
-                          o.type == rule::adagrad ? o.initial_accumulator_value : 0});
+                          o.type == rule::adagrad ? o.initial_accumulator_value : 0,
+                          name_of_part(group_name(c, g), splits, of)});
     return place = static_cast<uint32_t>(out.groups.size() - 1);
   };
   add(c.parameter_groups.size(), splits ? part::matrices : part::rest);
@@ -143,13 +156,14 @@ std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t 
   for (const auto& g : groups.groups) {
     auto beta1 = kernels::momentum(g.schedule, it);
     if (beta1) beta1 = std::min(*beta1, std::max(most_beta1, g.schedule.cycle_max_mom));
-    out.push_back({kernels::learning_rate(g.schedule, it), beta1});
+    out.push_back({kernels::learning_rate(g.schedule, it), beta1, std::nullopt});
   }
   return out;
 }
 
 kernels::optimizer_options with_setting(const kernels::optimizer_options& options, const group_setting& setting) {
-  return setting.beta1 ? kernels::with_betas(options, *setting.beta1, kernels::one_cycle_beta2) : options;
+  auto out = setting.beta1 ? kernels::with_betas(options, *setting.beta1, kernels::one_cycle_beta2) : options;
+  return setting.weight_decay ? kernels::with_weight_decay(out, *setting.weight_decay) : out;
 }
 
 }  // namespace troupe::job

@@ -1,6 +1,7 @@
 // Derives the update rule of each parameter from the configuration's optimizer, scheduler and parameter groups. Pure.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "config/sections/job_config.hpp"
@@ -19,12 +20,19 @@ struct optimizer_group {
   /// Learning rate schedule of the group; its `base_lr` is the group's own learning rate.
   kernels::schedule_options schedule;
   double first_moment = 0;  ///< value of the moments before the first update; above 0 for Adagrad only
+  /// Name of the group for host programs and checkpoints, unique in the run: `parameter_groups[0]: PATTERN`, or `rest`;
+  /// with Muon followed by `, matrices` or `, others`.
+  std::string name{};
 };
 
 struct optimizer_groups {               ///< the update rule of each parameter
   std::vector<optimizer_group> groups;  ///< the first group is for parameters that no group of the configuration names
   std::vector<uint32_t> group_of;       ///< [parameter]: index of its group
 };
+
+/// Returns the name of the optimizer group of entry `g` of `parameter_groups`, or, with their number, of all other
+/// parameters; without the words that Muon's groups add.
+std::string group_name(const config::job_config& config, size_t g);
 
 /// Marks as not trainable the parameters that `parameter_groups` freeze, in a table without copies of tied parameters.
 /// Errors (bad_input): a pattern that matches no parameter.
@@ -50,7 +58,8 @@ std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint
 /// been applied.
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied);
 
-/// Returns the group's optimizer options with the momentum of `setting`; options without betas stay unchanged.
+/// Returns the group's optimizer options with the momentum and weight decay of `setting`; the betas of an optimizer
+/// without betas stay unchanged.
 kernels::optimizer_options with_setting(const kernels::optimizer_options& options, const group_setting& setting);
 
 }  // namespace troupe::job

@@ -6,13 +6,14 @@
 
 namespace troupe::job {
 
-/// Learning rate and momentum of a parameter group for one update.
+/// Learning rate, momentum and weight decay of an optimizer group for one update.
 struct group_setting {
   double lr = 0;
   std::optional<double>
       /// First beta that the OneCycle schedule sets; the second is then kernels::one_cycle_beta2; nullopt: both betas
       /// are the optimizer's own.
       beta1;
+  std::optional<double> weight_decay;  ///< weight decay that the host program has set; nullopt: the configuration's
 };
 
 /// The rules by which gradient sums are scaled to a mean and clipped; constant over a run.

@@ -90,6 +90,15 @@ optimizer_options with_betas(optimizer_options options, double beta1, double bet
   return options;
 }
 
+double weight_decay_of(const optimizer_options& options) {
+  return std::visit([](const auto& o) { return o.weight_decay; }, options);
+}
+
+optimizer_options with_weight_decay(optimizer_options options, double weight_decay) {
+  std::visit([&](auto& o) { o.weight_decay = weight_decay; }, options);
+  return options;
+}
+
 std::span<const std::string_view> moment_names(const optimizer_options& options) {
   return std::visit([](const auto& o) { return names_of(o); }, options);
 }

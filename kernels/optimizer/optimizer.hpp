@@ -56,6 +56,10 @@ bool has_betas(const optimizer_options& options);
 /// Returns the options with beta1 and beta2 replaced; unchanged options if the optimizer has no betas.
 optimizer_options with_betas(optimizer_options options, double beta1, double beta2);
 
+/// Returns the weight decay of an optimizer; with_weight_decay() returns the options with another one.
+double weight_decay_of(const optimizer_options& options);
+optimizer_options with_weight_decay(optimizer_options options, double weight_decay);
+
 /// Updates a piece once, by an optimizer that updates each element by itself (optimizer_need::elements). Errors
 /// (bad_input), with nothing written: another optimizer; a piece that lacks memory, has a type that no kernel reads or
 /// has views that overlap; a step 0; an option, rate or factor that is not finite.

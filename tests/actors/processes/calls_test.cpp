@@ -86,9 +86,13 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   run.columns = 4;
   run.invitation = std::string("\0x", 2);
   run.computes_loss = false;
+  run.settings = {{0.1, 0.9, std::nullopt}, {1e-310, std::nullopt, 0.25}};
   const auto r = behind_bytes(run);
   BOOST_TEST((r.run == 7 && r.step == UINT64_MAX && r.which == plan::plan_choice::generate && r.tokens == run.tokens));
   BOOST_TEST((r.columns == 4 && r.invitation == run.invitation && !r.computes_loss && !r.saves_in_memory));
+  BOOST_TEST_REQUIRE(r.settings.size() == 2U);
+  BOOST_TEST((r.settings[0].lr == 0.1 && r.settings[0].beta1 == 0.9 && !r.settings[0].weight_decay));
+  BOOST_TEST((r.settings[1].lr == 1e-310 && !r.settings[1].beta1 && r.settings[1].weight_decay == 0.25));
 
   const write_call write{{3, 4, plan::state_part::second_moment, 10, 20, core::dtype::bf16}, "bytes"};
   const auto w = behind_bytes(write);

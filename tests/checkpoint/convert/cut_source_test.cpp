@@ -110,7 +110,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_ours_has_the_whole_state_of_the_run) {
            .input_ranges = {{"layer", -1.5F, 2}},
            .data = data_record{3, 0.25, "tokens", {}},
            .left_out = {{2, 3, true, {{8, 24}}}},
-           .recent_losses = {3.5, 2.5}};
+           .recent_losses = {3.5, 2.5},
+           .group_changes = {{"rest", 0.5, std::nullopt}}};
   check_ok(export_native(s, w.folder / "whole"));
   const auto again = open_source(w.folder / "whole");
   check_ok(again);
@@ -121,6 +122,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_ours_has_the_whole_state_of_the_run) {
   BOOST_TEST((r.config == s.run.config && r.model == s.run.model && r.client_state == s.run.client_state));
   BOOST_TEST((r.masks == s.run.masks && r.teacher == s.run.teacher && r.input_ranges == s.run.input_ranges));
   BOOST_TEST((r.data == s.run.data && r.left_out == s.run.left_out && r.recent_losses == s.run.recent_losses));
+  BOOST_TEST((r.group_changes == s.run.group_changes));
 }
 
 BOOST_AUTO_TEST_CASE(cuts_that_do_not_fit_are_refused_with_the_tensor) {

@@ -142,6 +142,7 @@ run_state random_run(dice& d) {
                                     .special = {d.any(), d.any()}};
   }
   for (uint64_t n = d.below(4), i = 0; i < n; ++i) r.recent_losses.push_back(static_cast<double>(d.any()) / 3);
+  if (d.one_in(2)) r.group_changes = {{d.text(), static_cast<double>(d.below(1000)) / 7, std::nullopt}};
   if (d.one_in(2)) r.client_state = fmt::format("{{\"a\": [{}, -1.5e-3, \"x\\n\"] }}", d.any());
   return r;
 }

@@ -248,6 +248,22 @@ BOOST_AUTO_TEST_CASE(what_a_run_left_out_is_kept_and_checked) {
   check_failed(format_manifest(m), error_kind::bad_input, "one of its recent losses is not finite");
 }
 
+BOOST_AUTO_TEST_CASE(values_that_a_program_has_set_are_kept_checked_and_hidden_from_older_readers) {
+  const saved s(2);
+  auto m = s.from.content;
+  m.run.group_changes = {{"rest", 1.0 / 3, std::nullopt}, {"parameter_groups[0]: \"ln\"", 0.0, 0.1}};
+  const auto text = check_ok(format_manifest(m));
+  BOOST_TEST(text->find("\"version\":4,") != std::string::npos);
+  const auto again = check_ok(parse_manifest(*text));
+  BOOST_TEST((*again == m));
+  for (const double wrong : {-1.0, double{INFINITY}, double{NAN}}) {
+    m.run.group_changes = {{"rest", wrong, std::nullopt}};
+    check_failed(format_manifest(m), error_kind::bad_input, "a rate or decay of one of its optimizer groups");
+    m.run.group_changes = {{"rest", std::nullopt, wrong}};
+    check_failed(format_manifest(m), error_kind::bad_input, "is negative or not finite");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_manifest_without_the_order_of_parameters_is_read) {
   const saved s(2);
   const auto text = check_ok(format_manifest(s.from.content));

@@ -22,6 +22,7 @@ struct batch;
 }
 
 namespace troupe::telemetry {
+struct metric_values;
 struct run_end;
 struct run_records;
 struct step_values;
@@ -148,6 +149,11 @@ struct record_validation {
   std::shared_ptr<const telemetry::validation_values> values;
   record_queue::place place;
 };
+/// session -> telemetry: values that the host program has recorded under names of its own.
+struct record_metrics {
+  std::shared_ptr<const telemetry::metric_values> values;
+  record_queue::place place;
+};
 /// session -> telemetry: the run has gone back to the state after `step` steps and `global_samples` samples; the
 /// records of later steps are removed from the curves.
 struct go_back {
@@ -194,6 +200,7 @@ TROUPE_LOCAL_MESSAGE(begin_run)
 TROUPE_LOCAL_MESSAGE(batch_ready)
 TROUPE_LOCAL_MESSAGE(record_step)
 TROUPE_LOCAL_MESSAGE(record_validation)
+TROUPE_LOCAL_MESSAGE(record_metrics)
 TROUPE_LOCAL_MESSAGE(close_records)
 TROUPE_LOCAL_MESSAGE(records_closed)
 #undef TROUPE_LOCAL_MESSAGE
@@ -276,6 +283,7 @@ CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::begin_run))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::batch_ready))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_step))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_validation))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_metrics))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::close_records))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::records_closed))
 CAF_END_TYPE_ID_BLOCK(troupe_local)
@@ -296,7 +304,7 @@ using supervisor_actor = typed_actor<replies_to<run_plan>::with<run_outcome>, re
                                      reacts_to<run_failed>, reacts_to<give_up>, reacts_to<save_now>>;
 using loader_actor =
     typed_actor<replies_to<next_batch>::with<batch_ready>, reacts_to<prepare_batch>, reacts_to<move_data>>;
-using telemetry_actor = typed_actor<reacts_to<record_step>, reacts_to<record_validation>, reacts_to<go_back>,
-                                    replies_to<close_records>::with<records_closed>>;
+using telemetry_actor = typed_actor<reacts_to<record_step>, reacts_to<record_validation>, reacts_to<record_metrics>,
+                                    reacts_to<go_back>, replies_to<close_records>::with<records_closed>>;
 
 }  // namespace troupe::actors

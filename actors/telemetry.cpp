@@ -106,6 +106,9 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
       [self](const record_validation& m) {
         if (auto& to = self->state.setup.recorder) to->validation(*m.values);
       },
+      [self](const record_metrics& m) {
+        if (auto& to = self->state.setup.recorder) to->metrics(*m.values);
+      },
       [self](const go_back& m) {
         if (auto& to = self->state.setup.recorder) to->go_back(core::unix_seconds(), m.step, m.global_samples);
       },

@@ -7,6 +7,7 @@
 #include "actors/host_thread.hpp"
 #include "actors/run/training_run.hpp"
 #include "core/clock.hpp"
+#include "core/text.hpp"
 #include "plan/choose/profile.hpp"
 #include "plan/memory_places.hpp"
 #include "plan/stage_place.hpp"
@@ -180,6 +181,7 @@ void run_recorder::log_memory(const std::string& when) {
 
 void run_recorder::record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans) {
   if (is_closed_) return;
+  send_metrics();
   auto v = std::make_shared<telemetry::step_values>();
   v->step = r.step;
   v->samples = run_.term->loader.shape.global_rows();
@@ -207,8 +209,43 @@ void run_recorder::record(const step_report& r, std::shared_ptr<const std::vecto
   }
 }
 
+core::result<void> run_recorder::record_metric(std::string_view name, double value) {
+  if (!run_.others->leads())
+    return core::refused("record: this process does not lead the job; only the leading process writes curves");
+  if (is_closed_) return core::refused("record: the records of the run have ended, because finish was called");
+  if (!telemetry::is_metric_name(name))
+    return core::refused(
+        fmt::format("record: wanted a name of 1 to {} letters, digits, '_', '-' and '.' that begins "
+                    "with a letter or digit, got '{}'",
+                    telemetry::metric_name_bytes_max, core::shown(name)));
+  if (!metric_names_.contains(name)) {
+    if (metric_names_.size() == telemetry::metrics_max)
+      return core::fail(
+          core::error_kind::limit,
+          fmt::format("record: wanted at most {} names in a run, got '{}' besides", telemetry::metrics_max, name));
+    metric_names_.emplace(name);
+  }
+  const uint64_t step = run_.progress.steps;
+  if (metrics_at_.step != step) send_metrics();
+  if (metrics_at_.step != step) metrics_.clear();  // the curves are not open: those of an earlier step have no file
+  metrics_at_.step = step;
+  metrics_at_.global_samples = step > 0 ? run_.term->loader.shape.samples_before(step) : 0;
+  metrics_.insert_or_assign(std::string(name), value);
+  return {};
+}
+
+void run_recorder::send_metrics() {
+  if (metrics_.empty() || !is_open_ || is_closed_) return;
+  auto v = std::make_shared<telemetry::metric_values>(metrics_at_);
+  v->unix_s = core::unix_seconds();
+  v->values.assign(metrics_.begin(), metrics_.end());
+  metrics_.clear();
+  if (auto place = queue_.admit()) post(run_.term->members->telemetry, record_metrics{std::move(v), std::move(place)});
+}
+
 void run_recorder::go_back() {
   last_validation_.reset();
+  if (metrics_at_.step > run_.progress.steps) metrics_.clear();
   if (!is_open_ || is_closed_) return;
   post(run_.term->members->telemetry,
        actors::go_back{run_.progress.steps,
@@ -227,6 +264,7 @@ void run_recorder::record_loss(double loss) {
 session_records run_recorder::finish(session_ending ending) {
   session_records out;
   if (!is_open_ || is_closed_ || !run_.term->members) return out;
+  send_metrics();
   is_closed_ = true;
   auto end = std::make_shared<telemetry::run_end>();
   const auto failure = ending.failure ? ending.failure : run_.over.why;

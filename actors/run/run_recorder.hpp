@@ -4,13 +4,18 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/record_queue.hpp"
 #include "actors/run/reports.hpp"
 #include "actors/telemetry.hpp"
+#include "telemetry/curves/step_values.hpp"
 #include "telemetry/figures/memory_table.hpp"
 #include "telemetry/report/recorder.hpp"
 
@@ -41,6 +46,8 @@ class run_recorder {
   void record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans);
   /// Records `loss`, the validation loss after the steps done so far.
   void record_loss(double loss);
+  /// Implements session::record.
+  core::result<void> record_metric(std::string_view name, double value);
   /// Removes the records of steps after the present one. Call when the run has returned to an earlier step.
   void go_back();
   /// Ends the records of the run; session::finish describes this.
@@ -51,6 +58,8 @@ class run_recorder {
   [[nodiscard]] record_queue& queue() { return queue_; }
 
  private:
+  /// Sends the metrics of one step to telemetry, if the curves are open.
+  void send_metrics();
   [[nodiscard]] std::vector<telemetry::memory_row> memory_rows() const;
   void log_memory(const std::string& when);
 
@@ -59,6 +68,9 @@ class run_recorder {
   record_queue queue_;
   std::shared_ptr<const telemetry::validation_values> last_validation_;
   std::weak_ptr<const void> last_step_;
+  std::map<std::string, double, std::less<>> metrics_;  // recorded for `metrics_at_` and not sent yet
+  telemetry::metric_values metrics_at_;                 // the step of `metrics_`, without values
+  std::set<std::string, std::less<>> metric_names_;     // names of all metrics of the run
   double step_seconds_ = 0;
   std::filesystem::path resumed_from_;  // checkpoint that the run resumed from; empty: none
   bool is_open_ = false, is_closed_ = false;

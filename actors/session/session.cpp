@@ -56,6 +56,9 @@ core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const confi
 
 core::result<void> session::open_records() { return run_->recorder.open(); }
 session_records session::finish(session_ending ending) { return run_->recorder.finish(std::move(ending)); }
+core::result<void> session::record(std::string_view name, double value) {
+  return run_->recorder.record_metric(name, value);
+}
 core::result<step_report> session::step() { return run_->steps.step(); }
 void session::stop(const std::string& why) { run_->home.stops.ask(why); }
 

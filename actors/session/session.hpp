@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,14 @@ class session {  ///< one training run, from its opening to its end
   /// Ends the run's records: stops the writers, and writes the final files if the output folder exists. If this is not
   /// called, the destructor does it. Later steps are not recorded.
   session_records finish(session_ending ending = {});
+
+  /// Records a value under a name of the host program's own, in the same curves as the run's values (CSV, TensorBoard,
+  /// JSON lines, the report), with the label `Own/Samples/NAME`, at the steps done so far. For the same name and step
+  /// the last value counts. Values are written with the next step, or by finish(); those that are not finite are
+  /// written as `nan` or `inf`, in JSON as null. Hooks may call this function. Errors: bad_input for a name that is not
+  /// 1 to 64 letters, digits, `_`, `-` and `.`, in a process that does not lead, and after finish(); limit for the
+  /// 129th name.
+  core::result<void> record(std::string_view name, double value);
 
   /// Runs one optimizer step. If its loss has risen too far, the run returns to the last saved state, as `on_spike`
   /// says, and continues from there with the next call. After an error the session has ended: every later call returns

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <vector>
 
 #include "telemetry/curves/cut_curve.hpp"
 #include "telemetry/curves/step_values.hpp"
@@ -42,11 +43,25 @@ std::string csv_number(double x) {
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
+// Returns the labels whose CSV files a run may have in `folder`: Troupe's own, and those of metrics whose files exist.
+std::vector<std::string> labels_in(const fs::path& folder) {
+  std::vector<std::string> out(all_labels.begin(), all_labels.end());
+  const std::string begin = fs::path(csv_file_name(metric_label_begin)).stem().string(), end = ".csv";
+  std::error_code e;
+  for (fs::directory_iterator at(folder, e), last; !e && at != last; at.increment(e)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(begin) || !name.ends_with(end) || name.size() <= begin.size() + end.size()) continue;
+    const auto metric = name.substr(begin.size(), name.size() - begin.size() - end.size());
+    if (is_metric_name(metric)) out.push_back(std::string(metric_label_begin) + metric);
+  }
+  return out;
+}
+
 // Checks that existing files with the names of curve files are curves of an earlier run, so that no other file is
 // renamed or truncated. Changes nothing.
 core::result<void> check_files(const curve_options& o) {
   if (!o.csv_folder.empty())
-    for (const auto label : all_labels)
+    for (const auto& label : labels_in(o.csv_folder))
       if (auto ok = check_is_curve(o.csv_folder / csv_file_name(label), csv_begins, csv_header(label)); !ok)
         return core::fail(ok.error().in("csv_monitor"));
   if (!o.json_lines_file.empty())
@@ -58,7 +73,7 @@ core::result<void> check_files(const curve_options& o) {
 // Removes the rows beyond `last` global samples from the CSV files of all labels, including labels for which this run
 // has no value yet.
 core::result<void> cut_csv_files(const fs::path& folder, uint64_t last) {
-  for (const auto label : all_labels) TROUPE_TRY(cut_curve(folder / csv_file_name(label), last, csv_place));
+  for (const auto& label : labels_in(folder)) TROUPE_TRY(cut_curve(folder / csv_file_name(label), last, csv_place));
   return {};
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -9,7 +11,15 @@ namespace {
 
 double per_second(uint64_t n, double seconds) { return seconds > 0 ? double(n) / seconds : 0; }
 
+bool is_alphanumeric(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
 }  // namespace
+
+bool is_metric_name(std::string_view name) {
+  constexpr std::string_view signs = "_-.";
+  return !name.empty() && name.size() <= metric_name_bytes_max && is_alphanumeric(name.front()) &&
+         std::ranges::all_of(name, [&](char c) { return is_alphanumeric(c) || signs.find(c) != signs.npos; });
+}
 
 std::vector<curve_value> labelled(const step_values& v, const step_breakdown& times, const label_options& options) {
   std::vector<curve_value> out = {{"Train/Samples/train_loss", v.loss},
@@ -44,6 +54,14 @@ std::string json_line(const step_values& v, const step_breakdown& times) {
 std::string json_line(const validation_values& v) {
   return fmt::format("{{\"step\":{},\"global_samples\":{},\"validation_loss\":{},\"unix_s\":{}}}", v.step,
                      v.global_samples, json_number(v.loss), json_number(v.unix_s));
+}
+
+std::string json_line(const metric_values& v) {
+  std::string values;
+  for (const auto& [name, value] : v.values)
+    values += fmt::format("{}\"{}\":{}", values.empty() ? "" : ",", name, json_number(value));
+  return fmt::format("{{\"step\":{},\"global_samples\":{},\"metrics\":{{{}}},\"unix_s\":{}}}", v.step, v.global_samples,
+                     values, json_number(v.unix_s));
 }
 
 std::string breakdown_line(const step_breakdown& m, const std::string& who) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "telemetry/curves/event_record.hpp"
@@ -36,6 +37,13 @@ struct validation_values {
   double loss = 0, unix_s = 0;
 };
 
+/// Values that the host program has recorded after `step` steps, each with its name.
+struct metric_values {
+  uint64_t step = 0, global_samples = 0;
+  std::vector<std::pair<std::string, double>> values;
+  double unix_s = 0;
+};
+
 /// Optional labels that a run writes.
 struct label_options {
   bool loss_scale = false;  ///< true: the loss scale is among the written curves (fp16 only)
@@ -44,7 +52,15 @@ struct label_options {
 
 inline constexpr std::string_view validation_label = "Validation/Samples/loss";
 
-/// All labels that a run may write. A run cuts only files with these names.
+/// Begin of the label of a host program's own metric, before its name.
+inline constexpr std::string_view metric_label_begin = "Own/Samples/";
+/// Largest number of bytes of a metric's name, and of metrics of a run; each has a file of its own.
+inline constexpr size_t metric_name_bytes_max = 64, metrics_max = 128;
+/// True if a host program's metric may have this name: 1 to metric_name_bytes_max letters, digits and `_-.`, the first
+/// a letter or digit.
+bool is_metric_name(std::string_view name);
+
+/// All labels of Troupe's own that a run may write. A run cuts only files with these names, and those of metrics.
 inline constexpr std::array<std::string_view, 13> all_labels = {"Train/Samples/train_loss",
                                                                 "Train/Samples/lr",
                                                                 "Train/Samples/grad_norm",
@@ -65,6 +81,7 @@ std::vector<curve_value> labelled(const step_values& v, const step_breakdown& ti
 /// Returns one line of steps.jsonl, without its line end.
 std::string json_line(const step_values& v, const step_breakdown& times);
 std::string json_line(const validation_values& v);
+std::string json_line(const metric_values& v);
 
 /// Returns `time (ms) | fwd: 1.00 | bwd: ...` in the format of DeepSpeed's timers. If `who` (the stages of a rank in a
 /// pipeline) is given, the line begins with it and ends with the timers of DeepSpeed's pipeline.

@@ -38,6 +38,7 @@ void recorder::go_back(double unix_s, uint64_t step, uint64_t global_samples) {
   if (files_) note(files_->go_back(unix_s, global_samples));
   for (auto* series : {&curves_.loss, &curves_.validation, &curves_.lr, &curves_.grad_norm, &curves_.tokens_per_s})
     series->cut(double(step));
+  for (auto& [name, series] : curves_.metrics) series.cut(double(step));
   std::erase_if(data_.skipped, [step](const skipped_step& s) { return s.step > step; });
   data_.steps_done = step;
 }
@@ -134,6 +135,19 @@ void recorder::validation(const validation_values& v) {
     note(files_->write_line(json_line(v)));
   }
   if (options_.report) curves_.validation.add(double(v.step), v.loss);
+}
+
+void recorder::metrics(const metric_values& v) {
+  std::vector<std::string> labels;  // the texts of the values' labels
+  for (const auto& [name, value] : v.values) labels.push_back(std::string(metric_label_begin) + name);
+  std::vector<curve_value> values;
+  for (size_t i = 0; i < labels.size(); ++i) values.push_back({labels[i], v.values[i].second});
+  if (files_) {
+    note(files_->write(v.unix_s, v.global_samples, values));
+    note(files_->write_line(json_line(v)));
+  }
+  if (!options_.report) return;
+  for (const auto& [name, value] : v.values) curves_.metrics[name].add(double(v.step), value);
 }
 
 run_records recorder::close(run_end end, uint64_t num_not_recorded) {

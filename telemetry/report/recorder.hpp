@@ -47,6 +47,7 @@ class recorder {  ///< writes all records of a run: curves, logs of timers and c
   void go_back(double unix_s, uint64_t step, uint64_t global_samples);
   void step(const step_values& v, std::vector<rank_spans> spans);
   void validation(const validation_values& v);
+  void metrics(const metric_values& v);  ///< records the host program's own metrics, whose names are valid
 
   /// Returns the flops profiler's text once its step has passed; the caller writes it to a file or to the log.
   [[nodiscard]] const std::string& flops_text() const { return flops_text_; }

@@ -81,6 +81,7 @@ std::string curves(const report_data& d) {
   out += as_svg({"Learning rate", "", &c.lr, nullptr, "", true, false});
   out += as_svg({"Gradient norm", "", &c.grad_norm, nullptr, "", true, true});
   out += as_svg({"Throughput", "tokens/s", &c.tokens_per_s, nullptr, "", true, true});
+  for (const auto& [name, values] : c.metrics) out += as_svg({name, "", &values, nullptr, "", false, true});
   out += "</div>\n<p class=\"quiet\">Over steps.";
   if (c.loss.values_per_bin() > 1)
     out += fmt::format(" Long curves are thinned: the minimum and the maximum of every {} steps are drawn.",

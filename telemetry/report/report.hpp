@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -71,6 +72,7 @@ inline constexpr size_t listed_skips_limit = 50;
 /// Curves of a run over its steps.
 struct run_curves {
   thinned_series loss, validation, lr, grad_norm, tokens_per_s;
+  std::map<std::string, thinned_series> metrics{};  ///< the host program's own metrics, by name
 };
 
 /// All data that a report page shows.

@@ -1,10 +1,14 @@
 // Tests the files that a host program's session writes, refuses to write, and leaves when it ends, without the command
 // line.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "telemetry/curves/step_values.hpp"
 #include "tests/comma_locale.hpp"
 #include "tests/small_job.hpp"
 
@@ -115,6 +119,69 @@ BOOST_AUTO_TEST_CASE(loading_an_earlier_step_cuts_the_curves_there) {
   const std::vector<uint64_t> one_curve{1, 2, 3, 4};
   BOOST_TEST(steps_in() == one_curve, boost::test_tools::per_element());
   BOOST_TEST(scratch_folder::read(job.folder() / "out/report.html").find("after 4 of 10 steps") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(metrics_of_the_host_are_in_every_curve_and_are_cut_with_it) {
+  const small_job job;
+  const auto out = (job.folder() / "out").string();
+  const settings set{"output=" + out, "telemetry.json_lines=true", "csv_monitor.enabled=true",
+                     "tensorboard.enabled=true"};
+  const auto csv = job.folder() / "out/DeepSpeedJobName/Own_Samples_reward.mean.csv";
+  {
+    actors::session* at = nullptr;
+    actors::session_hooks hooks;
+    hooks.on_step = [&](const actors::step_report& r) {  // may record the values of the step that has just ended
+      BOOST_TEST(at->record("reward.mean", double(r.step) / 4).has_value());
+    };
+    auto s = actors::session::open(job.config(set), std::move(hooks));
+    BOOST_TEST_REQUIRE(s.has_value());
+    at = s->get();
+    BOOST_TEST(at->record("reward.mean", 8).has_value());
+    BOOST_TEST(at->record("reward.mean", -1).has_value());  // the last value of a step counts
+    for (int i = 0; i < 2; ++i) step_of(*at);
+    BOOST_TEST_REQUIRE(at->save({.root = job.folder() / "out/checkpoints"}).has_value());
+    BOOST_TEST(at->record("kl", std::numeric_limits<double>::quiet_NaN()).has_value());
+    step_of(*at);
+    BOOST_TEST(at->finish().curves_complete);
+    const auto late = at->record("kl", 1);
+    BOOST_TEST((!late && late.error().text.find("because finish was called") != std::string::npos));
+  }
+  BOOST_TEST(scratch_folder::read(csv) == "step,reward.mean\n0,-1\n2,0.25\n4,0.5\n6,0.75\n");
+  BOOST_TEST(scratch_folder::read(job.folder() / "out/DeepSpeedJobName/Own_Samples_kl.csv") == "step,kl\n4,nan\n");
+  const auto lines = scratch_folder::read(job.folder() / "out/steps.jsonl");
+  BOOST_TEST(lines.find("{\"step\":2,\"global_samples\":4,\"metrics\":{\"kl\":null,\"reward.mean\":0.5},") !=
+             std::string::npos);
+  BOOST_TEST(scratch_folder::read(job.folder() / "out/report.html").find("reward.mean") != std::string::npos);
+  size_t events = 0;
+  for (const auto& e : fs::directory_iterator(csv.parent_path()))
+    if (e.path().filename().string().starts_with("events.out"))
+      events += scratch_folder::read(e.path()).find("Own/Samples/reward.mean") != std::string::npos ? 1 : 0;
+  BOOST_TEST(events == 1U);
+
+  // A run that resumes cuts its own curves of metrics, too, before it has recorded a value.
+  actors::session_options options{.config = job.config(set)};
+  options.resume = job.folder() / "out/checkpoints";
+  auto again = actors::session::open(std::move(options));
+  BOOST_TEST_REQUIRE(again.has_value());
+  BOOST_TEST_REQUIRE((*again)->open_records().has_value());
+  BOOST_TEST(scratch_folder::read(csv) == "step,reward.mean\n0,-1\n2,0.25\n4,0.5\n");
+}
+
+BOOST_AUTO_TEST_CASE(names_of_metrics_are_checked) {
+  const small_job job;
+  auto s = job.open({});
+  for (const std::string name : {"", "a/b", "a b", ".a", "a,b", "\"", "\xC3\xA4",
+                                 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
+    const auto refused = s->record(name, 1);
+    BOOST_TEST_REQUIRE(!refused.has_value(), name);
+    BOOST_TEST(refused.error().text.starts_with("record: wanted a name of 1 to 64 letters, digits"), name);
+  }
+  for (size_t i = 0; i < telemetry::metrics_max; ++i)
+    BOOST_TEST_REQUIRE(s->record(fmt::format("m{}", i), 1).has_value());
+  BOOST_TEST(s->record("m0", 2).has_value());
+  const auto more = s->record("one", 1);
+  BOOST_TEST_REQUIRE(!more.has_value());
+  BOOST_TEST(more.error().text == "record: wanted at most 128 names in a run, got 'one' besides");
 }
 
 BOOST_AUTO_TEST_CASE(log_lines_come_with_the_next_call) {

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -73,6 +74,11 @@ BOOST_AUTO_TEST_CASE(json_lines_read_back_whatever_the_loss_is) {
 BOOST_AUTO_TEST_CASE(the_line_of_times_names_deepspeeds_timers) {
   BOOST_TEST(breakdown_line({1, 2, 3, 4, 5}) ==
              "time (ms) | fwd: 1.00 | bwd: 4.00 | bwd_inner: 2.00 | bwd_allreduce: 3.00 | step: 5.00");
+}
+
+BOOST_AUTO_TEST_CASE(a_line_of_metrics_has_every_value_and_null_for_those_that_are_not_finite) {
+  BOOST_TEST(json_line(metric_values{3, 24, {{"a-1", 0.5}, {"b.c", std::numeric_limits<double>::infinity()}}, 1.5}) ==
+             "{\"step\":3,\"global_samples\":24,\"metrics\":{\"a-1\":0.5,\"b.c\":null},\"unix_s\":1.5}");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@
 #include "config/document/text_form.hpp"
 #include "config/effective.hpp"
 #include "config/keys/values.hpp"
+#include "config/load_tree.hpp"
 #include "config/open_degrees.hpp"
 #include "core/text.hpp"
 
@@ -28,6 +29,25 @@ class loading {
     node_ptr root = read_root(text, 0);
     if (root == nullptr) return give_up();
     choose_purpose(*root, text);
+    return run_root(std::move(root), name, folder, file);
+  }
+
+  load_result run_tree(const document& tree, const std::string& name, const fs::path& folder) {
+    report_.sources.push_back({name, folder, source::job});
+    for (const problem& p : tree.problems) report_.error(p.at, p.key, p.text);
+    if (tree.root == nullptr) return give_up();
+    choose_purpose(*tree.root, {});
+    return run_root(tree.root, name, folder, {});
+  }
+
+  load_result refuse_file(const std::string& name, std::string why) {
+    report_.sources.push_back({name, {}, source::job});
+    report_.error({0, 0, 0}, "", std::move(why));
+    return give_up();
+  }
+
+ private:
+  load_result run_root(node_ptr root, const std::string& name, const fs::path& folder, const fs::path& file) {
     if (why_ != purpose::deepspeed) warn_of_folder(folder);
     imports_accelerate_ = is_accelerate_file(*root);
     if (imports_accelerate_) root = accelerate_root(*root, report_);
@@ -46,13 +66,6 @@ class loading {
     return finish(all, name, file);
   }
 
-  load_result refuse_file(const std::string& name, std::string why) {
-    report_.sources.push_back({name, {}, source::job});
-    report_.error({0, 0, 0}, "", std::move(why));
-    return give_up();
-  }
-
- private:
   load_result give_up() { return tl::unexpected(report_.in_order(diagnostic::error)); }
 
   /// Parses a configuration's text in any supported form and returns its root mapping; null, with an error reported, if
@@ -390,6 +403,11 @@ load_result load_text(std::string_view text, const std::string& name, const fs::
                       const load_options& options) {
   std::error_code ignored;
   return loading(options).run(text, name, fs::absolute(base_folder, ignored), {});
+}
+
+load_result load_tree(const document& tree, const std::string& name, const fs::path& base_folder,
+                      const load_options& options) {
+  return loading(options).run_tree(tree, name, base_folder);
 }
 
 }  // namespace troupe::config

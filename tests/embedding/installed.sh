@@ -64,7 +64,7 @@ target_precompile_headers(parsed_by_modules PRIVATE <ATen/ATen.h> <torch/nn/modu
   <torch/nn/modules/conv.h> <torch/nn/modules/dropout.h> <torch/nn/modules/embedding.h> <torch/nn/modules/linear.h>
   <torch/nn/modules/normalization.h> <torch/nn/functional/loss.h> <actors/session/host_model.hpp>
   <actors/session/session.hpp>)
-foreach(program own_pass own_processes schedule_test)
+foreach(program own_pass own_processes own_rates schedule_test)
   target_precompile_headers(${program} REUSE_FROM parsed_by_programs)
 endforeach()
 foreach(program own_layers own_compression own_model)
@@ -73,7 +73,7 @@ endforeach()
 add_custom_target(modules)
 add_dependencies(modules own_layers own_compression own_model)
 add_custom_target(programs)
-add_dependencies(programs host schedule_test deepspeed_functions own_pass own_processes)
+add_dependencies(programs host schedule_test deepspeed_functions own_pass own_processes own_rates)
 if(TARGET on_gpu)
   target_precompile_headers(on_gpu REUSE_FROM parsed_by_programs)
   add_dependencies(programs on_gpu)

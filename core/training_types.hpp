@@ -10,11 +10,11 @@
 
 namespace troupe::core {
 
-/// Update rule that computes new parameters from gradients.
-enum class optimizer_type : uint8_t { adam, adamw, adagrad, lion, sgd, lamb, muon };
+/// Update rule that computes new parameters from gradients; `host`: the rule of a program that embeds Troupe.
+enum class optimizer_type : uint8_t { adam, adamw, adagrad, lion, sgd, lamb, muon, host };
 /// Names of the optimizers in a configuration, in the order of the enumerators.
-inline constexpr std::array<std::string_view, 7> optimizer_names{"adam", "adamw", "adagrad", "lion",
-                                                                 "sgd",  "lamb",  "muon"};
+inline constexpr std::array<std::string_view, 8> optimizer_names{"adam", "adamw", "adagrad", "lion",
+                                                                 "sgd",  "lamb",  "muon",    "host"};
 
 /// How the learning rate rises during warm-up: with the logarithm of the step, or linearly with the step.
 enum class warmup_shape : uint8_t { log, linear };

@@ -346,6 +346,8 @@ kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piec
   out.copy = memory_->copy(piece, window);
   out.copy_dtype = o.types.parameter;
   out.count = piece.range.count;
+  out.parameter = piece.parameter;
+  out.first = piece.range.first;
   return out;
 }
 

@@ -93,6 +93,8 @@ core::result<void> same_job(const config::job_config& was, const config::job_con
   if (was.parameter_dtype() != next.parameter_dtype())
     return refused("the type of parameters", core::name_of(was.parameter_dtype()),
                    core::name_of(next.parameter_dtype()));
+  if (was.optimizer.rule != next.optimizer.rule)
+    return refused("optimizer.rule", "the program's own rule", "another one");
   if (was.device != next.device) return refused("device", core::name_of(was.device), core::name_of(next.device));
   if (was.cuda.devices != next.cuda.devices)
     return refused("cuda.devices", fmt::format("{}", fmt::join(was.cuda.devices, ", ")),

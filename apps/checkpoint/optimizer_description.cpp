@@ -104,6 +104,10 @@ core::result<optimizer_description> describe_optimizer(const formats::tensor_sou
                                                        const std::filesystem::path& file, uint32_t stage,
                                                        core::dtype type) {
   TROUPE_ASSIGN(const auto c, optimizer_configuration(s, file));
+  if (c.optimizer.type == rule::host)
+    return fail(error_kind::bad_input,
+                "optimizer.type: host is a rule of an embedding program's own, whose states DeepSpeed's files have no "
+                "place for");
   optimizer_description described{{group_of(c.optimizer, nullptr)}, engine_of(c, stage, type)};
   if (c.parameter_groups.empty()) return described;
   auto& out = described.groups;

@@ -164,7 +164,9 @@ void add_optimizer_keys(key_rows& t) {
       .needs(capability::optimizers)
       .in_any_case()
       .into<&job::optimizer, &optimizer::type>()
-      .means("The rule, at every stage. Adam decouples weight decay too, unless adam_w_mode is false.");
+      .means(
+          "The rule, at every stage. Adam decouples weight decay too, unless adam_w_mode is false. host: that of an "
+          "embedding program.");
   t.row("optimizer.legacy_fusion", boolean)
       .by_default("false")
       .ignored("one fused kernel for all")

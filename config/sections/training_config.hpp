@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "core/dtype.hpp"
+#include "core/shard_optimizer.hpp"
 #include "core/training_types.hpp"
 
 namespace troupe::config {
@@ -31,6 +33,8 @@ struct optimizer_section {
   uint32_t ns_steps = 5;                      ///< number of Newton-Schulz iterations; read by muon only
   /// Learning rates of the matrices that Muon updates, and of all other parameters, which Adam updates; nullopt: `lr`.
   std::optional<double> muon_lr, adam_lr = {};
+  /// Rule of the program that embeds Troupe, for type `host`; no key sets it. Null: none.
+  std::shared_ptr<const core::shard_optimizer> rule = {};
 };
 
 /// Settings of the parameters whose name a pattern matches.

@@ -1,19 +1,41 @@
-// A host program without a configuration file: settings from C++, a schedule of learning rates of its own, and metrics
-// of its own in the run's curves.
+// A host program without a configuration file: settings from C++, an optimizer and a schedule of learning rates of its
+// own, and metrics of its own in the run's curves.
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "actors/session/session.hpp"
 #include "config/job_builder.hpp"
+#include "core/shard_optimizer.hpp"
 
 namespace {
 
 using namespace troupe;
 
 constexpr uint64_t steps = 12;
+
+// [snippet: rule]
+class own_sgd final : public core::shard_optimizer {
+ public:
+  std::span<const std::string_view> state_names() const override { return names; }
+  void update(const core::shard_step& step, const core::shard_span& x) const override {
+    const auto rate = static_cast<float>(step.learning_rate), decay = static_cast<float>(step.weight_decay);
+    for (size_t i = 0; i < x.weights.size(); ++i) {
+      float& momentum = x.states[0][i];
+      momentum = 0.9F * momentum + x.gradient[i] + decay * x.weights[i];
+      x.weights[i] -= rate * momentum;
+    }
+  }
+
+ private:
+  static constexpr std::array<std::string_view, 1> names{"momentum_buffer"};
+};
+// [end]
 
 int fail(const std::string& why) {
   std::fprintf(stderr, "own_rates: %s\n", why.c_str());
@@ -35,10 +57,14 @@ int main(int argc, char** argv) {
                                                {"n_positions", 64},
                                                {"vocab_size", 256}}));
   job.set("data.text", "text.txt").set("steps", steps).set("train_batch_size", 8);
-  job.set("optimizer.type", "AdamW").set("optimizer.params.lr", 1e-3);
+  job.set("optimizer.type", "host").set("optimizer.params.lr", 0.05);
   job.set("zero_optimization.stage", 2).set("parallel.data", 2);
   auto loaded = job.load();
   if (!loaded) return fail(config::render(loaded.error()));
+  // [end]
+
+  // [snippet: use rule]
+  loaded->config.optimizer.rule = std::make_shared<own_sgd>();
   // [end]
 
   // [snippet: rates]

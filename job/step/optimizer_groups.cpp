@@ -43,6 +43,8 @@ kernels::optimizer_options options_from(const config::optimizer_section& o, doub
     case rule::muon:
       if (of == part::matrices) return kernels::muon_options{o.momentum, weight_decay, o.nesterov, o.ns_steps};
       break;
+    case rule::host:
+      return kernels::host_rule_options{o.rule, weight_decay};
     case rule::adam:
     case rule::adamw:
       break;
@@ -62,6 +64,27 @@ kernels::schedule_options schedule_from(kernels::schedule_options s, double base
   // Adam's betas, for the parameters that Adam updates with Muon, stay constant, as in DeepSpeed.
   s.cycle_momentum = s.cycle_momentum && optimizer != rule::muon;
   return s;
+}
+
+/// Refuses a program's own rule where it is missing, where another optimizer is configured, and where its states or its
+/// calls cannot be.
+core::result<void> check_host_rule(const config::job_config& c) {
+  const auto& o = c.optimizer;
+  if (o.rule == nullptr && o.type != rule::host) return {};
+  if (o.rule == nullptr)
+    return core::refused(
+        "optimizer.type: host is the rule of a program that embeds Troupe, which gives it as optimizer.rule of its "
+        "job_config; choose another optimizer here");
+  if (o.type != rule::host)
+    return core::refused(fmt::format("optimizer.type: wanted host, because the program gives a rule of its own, got {}",
+                                     core::name_of(o.type)));
+  const auto refused = [](const char* what) { return core::refused(fmt::format("optimizer.type: host {}", what)); };
+  if (c.data_types.reference_fp64) return refused("computes in fp32 and cannot be combined with param_dtype: fp64");
+  if (c.device != core::device_kind::cpu)
+    return refused("computes on the CPU and cannot be combined with device: cuda");
+  if (c.zero_optimization.zenflow.enabled)
+    return refused("updates whole runs of elements and cannot be combined with zero_optimization.zenflow");
+  return core::check_states(*o.rule);
 }
 
 std::string name_of_part(std::string name, bool splits, part of) {
@@ -104,6 +127,7 @@ core::result<void> freeze(const config::job_config& c, core::model_table& table)
 }
 
 core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c, const core::model_table& table) {
+  TROUPE_TRY(check_host_rule(c));
   TROUPE_ASSIGN(auto named, named_groups(c, table));
   const auto& o = c.optimizer;
   optimizer_groups out;

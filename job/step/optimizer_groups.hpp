@@ -39,7 +39,8 @@ std::string group_name(const config::job_config& config, size_t g);
 core::result<void> freeze(const config::job_config& config, core::model_table& table);
 
 /// Assigns each parameter of `table` to an optimizer group; a copy of a tied parameter is in the group of its original.
-/// Errors (bad_input): a pattern that matches no parameter.
+/// Errors (bad_input): a pattern that matches no parameter; a program's own rule that is missing, or cannot be combined
+/// with the configuration.
 core::result<optimizer_groups> make_optimizer_groups(const config::job_config& config, const core::model_table& table);
 
 /// True if the optimizer Muon orthogonalises the update of the parameter: it has at least two dimensions, and is

@@ -1,6 +1,9 @@
 #include "kernels/optimizer/optimizer.hpp"
 
+#include <array>
+#include <cassert>
 #include <string>
+#include <type_traits>
 
 #include "kernels/optimizer/options_check.hpp"
 #include "kernels/optimizer/piece_check.hpp"
@@ -20,6 +23,7 @@ names names_of(const adagrad_options& /*options*/) { return adagrad_moments; }
 names names_of(const lion_options& /*options*/) { return names(adam_moments).first(1); }
 names names_of(const sgd_options& options) { return names(momentum_buffer).first(options.momentum == 0 ? 0 : 1); }
 names names_of(const muon_options& /*options*/) { return momentum_buffer; }
+names names_of(const host_rule_options& options) { return options.rule->state_names(); }
 
 template <class Options>
 constexpr optimizer_need need = optimizer_need::elements;
@@ -39,6 +43,13 @@ void run(const adagrad_options& options, const optimizer_step& step, const auto&
 }
 void run(const lion_options& options, const optimizer_step& step, const auto& piece) { lion(options, step, piece); }
 void run(const sgd_options& options, const optimizer_step& step, const auto& piece) { sgd(options, step, piece); }
+void run(const host_rule_options& options, const optimizer_step& step, const optimizer_piece<float>& piece) {
+  host_rule(options, step, piece);
+}
+void run([[maybe_unused]] const host_rule_options& options, const optimizer_step& /*step*/,
+         const optimizer_piece<double>& /*piece*/) {
+  assert(options.rule == nullptr && "a job in fp64 with a program's own rule, which make_optimizer_groups refuses");
+}
 
 template <class State>
 core::result<void> check(const optimizer_options& options, const optimizer_step& step,
@@ -48,6 +59,8 @@ core::result<void> check(const optimizer_options& options, const optimizer_step&
     return core::refused(std::string(call) +
                          ": wanted an optimizer that updates element by element; LAMB and Muon have separate calls");
   TROUPE_TRY(std::visit([&](const auto& o) { return check_options(call, o); }, options));
+  if (std::is_same_v<State, double> && std::holds_alternative<host_rule_options>(options))
+    return core::refused(std::string(call) + ": wanted fp32 for a program's own rule, got fp64");
   return check_piece(call, step, piece, moment_names(options).size());
 }
 

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "kernels/optimizer/adagrad.hpp"
 #include "kernels/optimizer/adamw.hpp"
+#include "kernels/optimizer/host_rule.hpp"
 #include "kernels/optimizer/lamb.hpp"
 #include "kernels/optimizer/lion.hpp"
 #include "kernels/optimizer/muon.hpp"
@@ -20,8 +21,8 @@
 
 namespace troupe::kernels {
 
-using optimizer_options =
-    std::variant<adamw_options, adagrad_options, lion_options, sgd_options, lamb_options, muon_options>;
+using optimizer_options = std::variant<adamw_options, adagrad_options, lion_options, sgd_options, lamb_options,
+                                       muon_options, host_rule_options>;
 
 /// Values of the whole parameter that an optimizer must know before it can update a piece of the parameter.
 enum class optimizer_need {

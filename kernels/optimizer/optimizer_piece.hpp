@@ -26,6 +26,8 @@ struct optimizer_piece {
   std::byte* copy = nullptr;
   core::dtype copy_dtype = core::dtype::bf16;  ///< dtype of `copy`: f32, bf16 or f16
   uint64_t count = 0;
+  uint32_t parameter = 0;  ///< number of the parameter; for rules of an embedding program
+  uint64_t first = 0;      ///< number of the piece's first element in the parameter; for these rules, too
 };
 
 /// Returns the piece that consists of elements [first, first + count) of `piece`.
@@ -38,6 +40,7 @@ optimizer_piece<State> part_of(const optimizer_piece<State>& piece, uint64_t fir
   out.gradient += first * core::size_of(piece.gradient_dtype);
   if (out.copy != nullptr) out.copy += first * core::size_of(piece.copy_dtype);
   out.count = count;
+  out.first += first;
   return out;
 }
 

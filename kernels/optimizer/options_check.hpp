@@ -53,5 +53,10 @@ inline core::result<void> check_options(std::string_view call, const lamb_option
 inline core::result<void> check_options(std::string_view call, const muon_options& o) {
   return check_finite(call, {{"momentum", o.momentum}, {"weight_decay", o.weight_decay}});
 }
+inline core::result<void> check_options(std::string_view call, const host_rule_options& o) {
+  if (o.rule == nullptr) return core::refused(std::string(call) + ": wanted a program's own rule, got none");
+  TROUPE_TRY(core::check_states(*o.rule));
+  return check_finite(call, {{"weight_decay", o.weight_decay}});
+}
 
 }  // namespace troupe::kernels

@@ -9,6 +9,7 @@ bool counts(const adagrad_options& o) { return o.lr_decay != 0; }
 bool counts(const lion_options& /*o*/) { return false; }
 bool counts(const sgd_options& /*o*/) { return false; }
 bool counts(const muon_options& /*o*/) { return false; }
+bool counts(const host_rule_options& /*o*/) { return true; }  // a program's rule may read the number of the update
 
 }  // namespace
 

@@ -504,7 +504,7 @@ std::string scheduler(const std::string& text) { return line_9("scheduler: " + t
 
 BOOST_AUTO_TEST_CASE(unknown_optimizers_are_refused) {
   BOOST_TEST(optimizer("{type: OneBitAdam}") ==
-             "j.yaml:7:19: error: optimizer.type: wanted one of adam, adamw, adagrad, lion, sgd, lamb, muon, got "
+             "j.yaml:7:19: error: optimizer.type: wanted one of adam, adamw, adagrad, lion, sgd, lamb, muon, host, got "
              "OneBitAdam, which acts once there is this optimizer\n");
   BOOST_TEST(optimizer("{type: AdamW, params: {max_grad_norm: 1}}") ==
              "j.yaml:7:35: error: optimizer.params.max_grad_norm: not accepted here: use gradient_clipping at the top "

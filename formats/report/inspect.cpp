@@ -106,6 +106,8 @@ json run_json(const source_run& r) {
         json{{"steps", {x.first, x.last}}, {"after_spike", x.after_spike}, {"samples", json::array()}});
     for (const auto& s : x.samples) one["samples"].push_back({s.begin, s.end});
   }
+  for (const auto& x : r.group_changes)
+    out["group_changes"].push_back({x.group, or_null(x.learning_rate), or_null(x.weight_decay)});
   if (r.loss_scale)
     out["loss_scale"] = {{"cur_scale", r.loss_scale->cur_scale},
                          {"cur_iter", r.loss_scale->cur_iter},

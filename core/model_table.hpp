@@ -168,6 +168,14 @@ struct model_table {
   std::vector<uint32_t> beside;
   uint64_t teacher_bytes = 0;  ///< bytes of the hidden state that a unit of the teacher outputs, for one micro-batch
 
+  /// Returns the first unit of the model itself that reads a trained parameter; the number of units if none does. The
+  /// backward of a training step ends at this unit: no gradient of the units before it is needed.
+  [[nodiscard]] uint32_t first_trained_unit() const {
+    const auto trains = [&](uint32_t q) { return parameters[q].trainable; };
+    uint32_t u = teacher_units;
+    while (u < units.size() && std::ranges::none_of(units[u].parameters, trains)) ++u;
+    return u;
+  }
   /// Returns the layers of a segment, in order.
   [[nodiscard]] std::span<const layer_info> layers_of(uint32_t unit, uint32_t segment) const {
     const auto here = [&](const layer_info& l) { return l.unit == unit && l.segment == segment; };

@@ -45,10 +45,13 @@ struct group_exchange : core::segment_exchange {
 };
 
 /// Returns the exchange between tensor or sequence ranks that follows a segment: of its output (forward), or of the
-/// gradient of its input (backward).
+/// gradient of its input (backward). The gradient of the input of the first trained unit is not exchanged, because no
+/// backward reads it.
 inline group_exchange exchange_of(const job_layout& l, uint32_t unit, uint32_t segment, use way) {
   const core::segment_info& s = l.table->units[unit].segments[segment];
-  return {l.options, way == use::forward ? s.output : s.input_gradient};
+  if (way == use::forward) return {l.options, s.output};
+  const bool ends_backward = segment == 0 && unit == l.table->first_trained_unit();
+  return {l.options, ends_backward ? core::segment_exchange() : s.input_gradient};
 }
 
 /// Returns the number of pieces of rows into which the output of the segment of `x` is divided; `x` computes or

@@ -29,8 +29,9 @@ struct segment_keeping {
 inline segment_keeping keeping_of(const core::model_table& table, const plan_options& o, uint32_t unit,
                                   uint32_t segment) {
   const core::segment_info& s = table.units[unit].segments[segment];
-  // A teacher's unit has no backward: it needs its bytes only while it computes.
-  if (unit < table.teacher_units) return {.beside = s.saved_bytes};
+  // A unit without backward needs its bytes only while it computes.
+  if (unit < (o.mode == mode::train ? table.first_trained_unit() : table.teacher_units))
+    return {.beside = s.saved_bytes};
   // A tiled segment recomputes its products in backward whether or not it keeps the smaller set.
   if (!keeps_light(table, o, unit, segment))
     return {s.saved_bytes, s.tile_bytes, s.backward_flops() + (s.is_tiled() ? s.light.flops : 0), s.training_flops()};

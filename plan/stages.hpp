@@ -2,6 +2,7 @@
 // ends, and the bytes that cross into it. Names and texts of positions are in stage_place.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/math.hpp"
@@ -19,11 +20,16 @@ inline uint32_t pipeline_of_stage(const job_layout& l, uint32_t stage) {
 inline uint32_t pipeline_of_unit(const job_layout& l, uint32_t unit) {
   return pipeline_of_stage(l, l.stage_of_unit[unit]);
 }
-/// Returns the first unit of the model itself. The units before it are the teacher's and have no backward.
+/// Returns the first unit of the model itself. The units before it are the teacher's.
 inline uint32_t first_of_model(const job_layout& l) { return l.table->teacher_units; }
 /// True if a step of the layout's mode computes the unit.
 inline bool runs(const job_layout& l, uint32_t unit) {
   return l.options.mode == mode::train || unit >= first_of_model(l);
+}
+/// True if a step of the layout's mode runs the backward of the unit: in training, if the unit or one before it reads a
+/// trained parameter. The forward of other units keeps nothing.
+inline bool has_backward(const job_layout& l, uint32_t unit) {
+  return l.options.mode == mode::train && unit >= l.table->first_trained_unit();
 }
 /// True if the unit is the first one of its stage, or the first one of the model itself.
 inline bool begins_stage(const job_layout& l, uint32_t unit) {
@@ -43,6 +49,20 @@ inline uint32_t last_computing(const job_layout& l, uint32_t stage) {
   --u;
   while (u > 0 && l.table->units[u].segments.empty()) --u;
   return u;
+}
+/// True if some unit of a stage has a backward. The stage after it then returns the gradient of its input.
+inline bool stage_has_backward(const job_layout& l, uint32_t stage) {
+  return has_backward(l, last_computing(l, stage));
+}
+/// True if the gradient of the input of stage `later` is sent to the stage before it.
+inline bool returns_gradient(const job_layout& l, uint32_t later) {
+  return later > 0 && stage_has_backward(l, later - 1);
+}
+/// Returns the unit at which a stage's part of the backward ends: its first one that has segments and a backward. If no
+/// unit of the stage has a backward, returns the stage's first unit that has segments.
+inline uint32_t last_going_back(const job_layout& l, uint32_t stage) {
+  const uint32_t first = first_computing(l, stage);
+  return stage_has_backward(l, stage) ? std::max(first, l.table->first_trained_unit()) : first;
 }
 /// Returns the first unit that the forward of a stage computes: a unit of the teacher if the step runs one in this
 /// stage.

@@ -99,6 +99,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
   [[nodiscard]] bool training() const { return p().options().mode == plan::mode::train; }
   [[nodiscard]] uint32_t first_of_model() const { return plan::first_of_model(*p().layout); }
+  [[nodiscard]] bool goes_back(uint32_t unit) const { return plan::has_backward(*p().layout, unit); }
   [[nodiscard]] bool loss_comes_late() const { return training() && model_->loss_comes_with_backward(); }
 
   [[nodiscard]] core::result<models::micro_batch> micro_batch(uint32_t micro) {
@@ -128,8 +129,9 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     flight& f = flights_[x.micro];
-    const bool is_own = x.subject >= first_of_model();  // earlier units are a teacher's and have no backward
-    const bool kept = training() && is_own && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
+    const bool is_own = x.subject >= first_of_model();  // earlier units are a teacher's
+    const bool back = goes_back(x.subject);
+    const bool kept = back && p().options().recomputes(x.subject) && !p().options().repeat_exchanges;
     const bool copied = !kept && model_->copies_last_input(x.subject, x.segment);
     TROUPE_TRY(take_input(x, hidden_, copied ? exchanged_slot::read : exchanged_slot::copied));
     if (x.segment == 0) {
@@ -156,7 +158,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     batch.keeps_light = keep && plan::keeps_light(p().table(), p().options(), x.subject, x.segment);
     if (x.slots.window != plan::none) {
       TROUPE_TRY(put_input(x));
-    } else if (training() && x.segment == 0 && is_own) {
+    } else if (x.segment == 0 && back) {
       f.unit_inputs[x.subject] = p().options().recomputes(x.subject) ? hidden_ : models::values();
     }
     if (kept && x.segment > 0 && x.slots.arrived != plan::none) f.exchanged[x.subject][x.segment] = hidden_.last();
@@ -173,16 +175,16 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (gives_map(x)) batch.map = &map;
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
     if (map.defined()) f.learned.keep_map(*teaching_, first_of_model(), x.subject, map);
-    if (batch.learned_map != nullptr && keep) f.learned.leave_map(x.subject);
+    if (batch.learned_map != nullptr && (keep || !back)) f.learned.leave_map(x.subject);
     if (in_pieces) {
       hidden_ = run->outputs().without_last();  // the last output comes in pieces, and the exchange completes it
-      if (!training() || !is_own) hidden_ = out_of(slot(x.slots.arrived), hidden_);
+      if (!back) hidden_ = out_of(slot(x.slots.arrived), hidden_);
       unfinished_ = std::move(run);
       return put_piece(x);
     }
     hidden_ = out_of(slot(x.slots.window), run->outputs());
     // Copies outputs that are in the slot of the input, unless backward follows, which reads that slot again.
-    if (!training() || !is_own) hidden_ = out_of(slot(x.slots.arrived), hidden_);
+    if (!back) hidden_ = out_of(slot(x.slots.arrived), hidden_);
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (ends_unit(p(), x) && !ends_in_exchange(p(), x.subject)) learn(f, x.subject, hidden_.first());
     TROUPE_TRY(leave_stage(x, f));
@@ -208,6 +210,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto columns = static_cast<double>(context_->batches.front()->columns - 1);
     const double share = ranks == 1 ? 1 : static_cast<double>(hidden.size(1)) * ranks / columns;
     f.learned.ended(*teaching_, first_of_model(), unit, hidden, context_->order.loss_scale, share);
+    // Without a backward nothing takes the gradient of the comparison.
+    if (unit >= first_of_model() && !goes_back(unit)) (void)f.learned.take_gradient(unit);
   }
   // Writes the output of `x` to its slot. If the next pipeline stage needs the distillation teacher, first appends the
   // teacher's latest hidden state and the sum of the distillation losses so far.
@@ -248,7 +252,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   /// True if the unit's segment runs, which hold the values that backward reads, are stored from forward to backward.
   [[nodiscard]] bool keeps_runs(uint32_t unit) const {
-    return training() && unit >= first_of_model() && (!p().options().recomputes(unit) || unit == first_of_model());
+    return goes_back(unit) && (!p().options().recomputes(unit) || unit == first_of_model());
   }
 
   // Executes `multiply`: computes piece `x.piece` of the rows of the matrix product that ends the latest forward's
@@ -387,12 +391,16 @@ class compute_executor final : public executor, private models::gradient_sink {
       TROUPE_TRY(losses_.write(x.micro, lost == 0 ? late_loss : late_loss.add(lost), memory_->device()));
     }
     if (gives_loss(p(), x)) flights_[x.micro].learned.leave_last();
+    if (x.segment == 0 && x.subject == p().table().first_trained_unit()) {
+      gradient_ = {};  // the backward of the step ends here: nothing reads the gradient of this input
+      return {};
+    }
     gradient_ = out_of(slot(x.slots.arrived), gradient_);
     return put_output(x, gradient_);
   }
 
-  // Executes the backward of a unit that the step does not compute, the first unit or the head if blocks are distilled
-  // alone: passes on an empty gradient, and at the head writes the distillation losses to the vote.
+  // Executes the backward of the head if blocks are distilled alone and the step does not compute it: passes on an
+  // empty gradient, and writes the distillation losses to the vote.
   core::result<void> go_back_past(const plan::instruction& x) {
     teacher_tensors& learned = flights_[x.micro].learned;
     gradient_ = {};

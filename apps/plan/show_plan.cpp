@@ -21,6 +21,7 @@
 #include "plan/generate/explain.hpp"
 #include "plan/show/render.hpp"
 #include "plan/show/swap_summary.hpp"
+#include "plan/stages.hpp"
 #include "storage/files/atomic_file.hpp"
 #include "telemetry/figures/overlap_figures.hpp"
 
@@ -241,6 +242,8 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
     show_summary(*b, shown, timeline, costs);
     if (const auto adapters = job::adapters_sentence(*b->tensor.whole); !adapters.empty())
       std::printf("%s\n", adapters.c_str());
+    if (const uint32_t end = mine.table().first_trained_unit(); end > plan::first_of_model(*mine.layout))
+      std::printf("backward ends at %s: nothing before it is trained\n", mine.table().units[end].name.c_str());
     const auto machines = machines_summary(*b);
     if (!machines) return failed(machines.error());
     std::printf("%s", machines->c_str());

@@ -125,13 +125,14 @@ class micro_batch_order {
 
   core::result<void> backward(uint32_t stage) {
     const uint32_t first = first_computing(l_, stage), last = last_computing(l_, stage);
+    const bool returns = returns_gradient(l_, stage);
     last_ = computed_ =
         segment(r_[kind::forward], last, static_cast<uint32_t>(p_.table().units[last].segments.size()) - 1);
     waiting_ = none;
     bool begins = true;
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
       if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
-      if (u < first_of_model(l_)) {
+      if (!has_backward(l_, u)) {
         TROUPE_TRY(has_no_backward(u));
         continue;
       }
@@ -143,23 +144,28 @@ class micro_batch_order {
         const uint32_t id = segment(r_[kind::backward], u, s);
         TROUPE_TRY(next(id, "backward of ", u));
         if (begins) TROUPE_TRY(comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages));
-        const bool ends = u == first && s == 0;
+        const bool ends = returns && u == first && s == 0;
         TROUPE_TRY(leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::backward)));
         TROUPE_TRY(split_backward(id, segment(r_[kind::backward_weight], u, s), begins));
         TROUPE_TRY(exchanges(u, s, use::backward));
         begins = false;
       }
     }
-    if (stage > 0) TROUPE_TRY(is_kept(p_.instructions[segment(r_[kind::forward], first, 0)].slots.arrived));
-    return goes(use::backward, stage, stage > 0);
+    if (!stage_has_backward(l_, stage)) return {};
+    if (stage > 0 && has_backward(l_, first))
+      TROUPE_TRY(is_kept(p_.instructions[segment(r_[kind::forward], first, 0)].slots.arrived));
+    return goes(use::backward, stage, returns);
   }
 
-  // Checks that unit `u` of a teacher (the frozen model of distillation) has no recompute and no backward: its forward
-  // keeps nothing for one.
+  // Checks that unit `u`, which is of a teacher (the frozen model of distillation) or before every trained parameter,
+  // has no recompute and no backward: its forward keeps nothing for one.
   [[nodiscard]] core::result<void> has_no_backward(uint32_t u) const {
     for (uint32_t s = 0; s < p_.table().units[u].segments.size(); ++s)
       for (const auto* of : {&r_[kind::recompute], &r_[kind::backward], &r_[kind::backward_weight]})
-        if (const uint32_t id = segment(*of, u, s); id != none) return broken(p_, id, "goes back through a teacher");
+        if (const uint32_t id = segment(*of, u, s); id != none)
+          return broken(
+              p_, id,
+              u < first_of_model(l_) ? "goes back through a teacher" : "goes back past the first trained parameter");
     return {};
   }
 
@@ -337,7 +343,7 @@ core::result<void> in_flight(const rank_plan& p) {
     const instruction& x = p.instructions[id];
     if (!computes(x)) continue;
     const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.subject != first_computing(l, stage) || x.segment != 0) continue;
+    if (x.subject != last_going_back(l, stage) || x.segment != 0) continue;
     if (x.kind == kind::recompute || x.kind == kind::multiply) continue;
     if (x.kind == kind::forward) most[stage] = std::max(most[stage], ++live[stage]);
     if (!fits(live[stage], p.micros_in_flight, stage))
@@ -346,7 +352,7 @@ core::result<void> in_flight(const rank_plan& p) {
           fmt::format(
               "begins before there is room for its activations: it says that at most {} micro-batches are in flight",
               p.micros_in_flight[stage]));
-    if (x.kind == kind::backward || p.options().mode != mode::train) --live[stage];
+    if (x.kind == kind::backward || !stage_has_backward(l, stage)) --live[stage];
     if (x.kind == kind::backward_weight) --waiting[stage];
     if (x.kind != kind::backward || x.use != use::input) continue;
     most_waiting[stage] = std::max(most_waiting[stage], ++waiting[stage]);

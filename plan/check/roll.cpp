@@ -133,16 +133,18 @@ uint32_t* own_entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::send:
     case kind::receive: {
       const uint32_t later = crosses_into(p, x);
+      if (later != none && x.use != use::forward && !returns_gradient(*p.layout, later)) return nullptr;
       return later == none ? nullptr : &(x.kind == kind::send ? r.send : r.receive)[r.place_of(x.use, x.micro, later)];
     }
     case kind::exchange: {
       const bool again = x.repeats == repetition::recompute;
       const bool wanted = exchange_of(*p.layout, x.subject, x.segment, x.use).op != core::exchange_op::none;
-      if (!wanted || (x.use != use::forward && (!trains || again))) return nullptr;
+      const bool goes_back = has_backward(*p.layout, x.subject);
+      if (!wanted || (x.use != use::forward && (!goes_back || again))) return nullptr;
       if (x.piece > 0)
         return is_piece(p, x) ? &r.piece_exchange[r.piece_of(x.micro, r.segment_base[x.subject] + x.segment, x.piece)]
                               : nullptr;
-      if (again && !(trains && p.options().recomputes(x.subject) && p.options().repeat_exchanges)) return nullptr;
+      if (again && !(goes_back && p.options().recomputes(x.subject) && p.options().repeat_exchanges)) return nullptr;
       return &r.exchange[r.exchange_of(x.use, again, x.micro, r.segment_base[x.subject] + x.segment)];
     }
     case kind::swap_in:

@@ -28,10 +28,10 @@ constexpr uint32_t offload_parts = 32;
 /// an exchange, and the exposed time decreases with the number of pieces.
 constexpr uint32_t most_exchange_pieces = 8;
 
-/// Returns the units of the model that have segments, except the first one.
+/// Returns the units of the model that have segments and a backward, except the model's first unit.
 std::vector<uint32_t> computing_units(const core::model_table& table) {
   std::vector<uint32_t> out;
-  for (uint32_t u = table.teacher_units + 1; u < table.units.size(); ++u)
+  for (uint32_t u = std::max(table.teacher_units + 1, table.first_trained_unit()); u < table.units.size(); ++u)
     if (!table.units[u].segments.empty()) out.push_back(u);
   return out;
 }
@@ -39,7 +39,7 @@ std::vector<uint32_t> computing_units(const core::model_table& table) {
 /// Returns the segments that may keep fewer tensors for backward, from the last to the first.
 std::vector<segment_place> light_segments(const core::model_table& table) {
   std::vector<segment_place> out;
-  for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
+  for (auto u = static_cast<uint32_t>(table.units.size()); u-- > table.first_trained_unit();)
     for (auto s = static_cast<uint32_t>(table.units[u].segments.size()); s-- > 0;)
       // Tiled segments keep fewer tensors for backward in any case, so they are no choice.
       if (const auto& x = table.units[u].segments[s]; x.light.flops > 0 && !x.is_tiled()) out.push_back({u, s});

@@ -115,9 +115,10 @@ void take_times(const model_profile& profile, const core::model_table& table, co
     const profiled_unit& from = profile.units[k];
     stage_cost& to = units[k].micro;
     to.forward_s = from.forward_s;
-    to.backward_input_s = from.backward_input_s;
-    to.backward_weight_s = from.backward_weight_s;
-    if (o.recomputes(static_cast<uint32_t>(k)) && k != table.teacher_units)
+    const bool goes_back = k >= table.first_trained_unit();
+    to.backward_input_s = goes_back ? from.backward_input_s : 0;
+    to.backward_weight_s = goes_back ? from.backward_weight_s : 0;
+    if (goes_back && o.recomputes(static_cast<uint32_t>(k)) && k != table.teacher_units)
       to.backward_input_s += from.recompute_s > 0 ? from.recompute_s : from.forward_s;
     double updated = 0;
     for (const uint32_t q : table.units[k].parameters)

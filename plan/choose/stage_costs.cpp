@@ -18,7 +18,7 @@ class modeller {
 
   [[nodiscard]] modelled_unit model(uint32_t which) const {
     const core::unit_info& unit = table_.units[which];
-    const bool again = o_.recomputes(which);
+    const bool again = o_.recomputes(which), goes_back = which >= table_.first_trained_unit();
     modelled_unit out;
     uint64_t saved = 0;
     for (uint32_t k = 0; k < unit.segments.size(); ++k) {
@@ -26,12 +26,13 @@ class modeller {
       const segment_keeping keeps = keeping_of(table_, o_, which, k);
       saved += keeps.bytes;
       out.micro.forward_s += seconds(s.training_flops(), s.saved_bytes);
+      if (!goes_back) continue;
       out.micro.backward_input_s += seconds(keeps.backward_flops - s.weight_flops, s.saved_bytes) +
                                     (again ? seconds(keeps.recompute_flops, s.saved_bytes) : 0);
       out.micro.backward_weight_s += seconds(s.weight_flops, gradient_bytes(s));
       out.micro.weight_part_bytes += s.weight_bytes;
     }
-    out.micro.activation_bytes = again ? recomputed_from_bytes(unit, o_) : saved;
+    out.micro.activation_bytes = again && goes_back ? recomputed_from_bytes(unit, o_) : saved;
     for (const uint32_t q : unit.parameters) add_states(q, out);
     return out;
   }

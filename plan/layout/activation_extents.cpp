@@ -1,5 +1,7 @@
 #include "plan/layout/activation_extents.hpp"
 
+#include <algorithm>
+
 #include "core/math.hpp"
 #include "plan/group_exchange.hpp"
 #include "plan/stages.hpp"
@@ -9,12 +11,14 @@ namespace troupe::plan {
 uint64_t most_activation_window_bytes(const job_layout& l, uint32_t unit) {
   const auto& info = l.table->units[unit];
   if (l.options.tiers.activations == tier::device || info.segments.empty() || begins_stage(l, unit)) return 0;
-  if (unit < first_of_model(l)) return 0;
+  if (unit < l.table->first_trained_unit()) return 0;
   return core::round_up(info.input_bytes, swap_page_bytes);
 }
 
 uint64_t activation_window_bytes(const job_layout& l, uint32_t unit) {
-  if (!l.options.recomputes(unit) || unit > first_of_model(l) + l.options.tiers.activation_units) return 0;
+  // The model's first unit is never recomputed, and units before the first trained one have no backward.
+  const uint32_t first = std::max(first_of_model(l) + 1, l.table->first_trained_unit());
+  if (!l.options.recomputes(unit) || unit < first || unit - first >= l.options.tiers.activation_units) return 0;
   return most_activation_window_bytes(l, unit);
 }
 

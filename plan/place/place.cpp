@@ -83,9 +83,9 @@ uint64_t count_in_flight(rank_plan& p) {
     if (x.kind == kind::backward || !trains) now -= kept;
     if (leaves_weights) most = std::max(most, now += s.weight_bytes);
     const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.segment != 0 || x.subject != first_computing(l, stage)) continue;
+    if (x.segment != 0 || x.subject != last_going_back(l, stage)) continue;
     if (x.kind == kind::forward) p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
-    if (x.kind == kind::backward || !trains) --live[stage];
+    if (x.kind == kind::backward || !stage_has_backward(l, stage)) --live[stage];
     if (leaves_weights) p.weights_in_flight[stage] = std::max(p.weights_in_flight[stage], ++waiting[stage]);
     if (x.kind == kind::backward_weight) --waiting[stage];
   }
@@ -115,7 +115,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
       if (p.table().layers[x.layer].unit == u) input = std::max(input, x.room_bytes);
     unit += input;
     most = std::max(most, unit + inputs);
-    if (!trains || !again || u < first_of_model(l)) continue;
+    if (!again || !has_backward(l, u)) continue;
     const core::unit_info& info = p.table().units[u];
     const uint64_t elsewhere = activation_window_bytes(l, u) > 0 ? info.input_bytes : 0;
     inputs += in_flight * (recomputed_from_bytes(info, p.options()) - elsewhere);

@@ -36,7 +36,7 @@ class use_list {
   [[nodiscard]] schedule whole(uint32_t stage, uint32_t micro, use kind) const {
     schedule out;
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
-      if (l_.stage_of_unit[u] == stage && runs(l_, u) && (kind == use::forward || u >= first_of_model(l_)))
+      if (l_.stage_of_unit[u] == stage && runs(l_, u) && (kind == use::forward || has_backward(l_, u)))
         out.push_back({u, micro, kind});
     if (kind != use::forward) std::ranges::reverse(out);
     return out;
@@ -84,7 +84,7 @@ class use_list {
     const auto& segments = l_.table->units[unit].segments;
     if (l_.options.compressed.is_unsplit(unit)) return false;
     return segment < segments.size() && segments[segment].weight_flops > 0 &&
-           group_exchange(l_.options, segments[segment].input_gradient).ranks > 1;
+           exchange_of(l_, unit, segment, use::backward).ranks > 1;
   }
   [[nodiscard]] bool splits_anywhere(const unit_use& u) const {
     for (uint32_t s = 0; s < l_.table->units[u.unit].segments.size(); ++s)

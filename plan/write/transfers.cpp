@@ -1,6 +1,7 @@
 #include "plan/write/transfers.hpp"
 
 #include <set>
+#include <utility>
 
 namespace troupe::plan {
 namespace {
@@ -18,7 +19,9 @@ transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l
     const use part = d.uses[i].kind == use::weights ? use::weights : way_of(d.uses[i].kind);
     if (begun.emplace(l_.stage_of_unit[d.uses[i].unit], d.uses[i].micro, part).second) actions_.push_back(i);
   }
-  if (num_stages(l_) > 1) await_neighbours();
+  if (num_stages(l_) == 1) return;
+  await_neighbours();
+  note_returns();
 }
 
 void transfer_writer::await_neighbours() {
@@ -27,10 +30,25 @@ void transfer_writer::await_neighbours() {
       for_each_part(each, [&](const action& a) {
         const bool forward = a.type == action_type::forward;
         if (is_here(a.stage) || a.type == action_type::backward_weight) return;
-        if (forward ? a.stage + 1 == num_stages(l_) : a.stage == 0) return;
+        if (forward ? a.stage + 1 == num_stages(l_) : !returns_gradient(l_, a.stage)) return;
         if (!is_here(forward ? a.stage + 1 : a.stage - 1)) return;
         to_come_[{forward ? a.stage + 1 : a.stage, forward ? use::forward : use::backward}].push_back(a.micro);
       });
+}
+
+// Notes, for the boundaries that no gradient crosses, the forwards of this rank that come after the turn of earlier
+// micro-batches to return their gradients. By that time of the schedule the next stage has read these micro-batches.
+void transfer_writer::note_returns() {
+  if (p_.options().mode != mode::train) return;
+  std::map<uint32_t, std::vector<uint32_t>> returned;  // by stage: micro-batches whose turn is over
+  for (const action& each : l_.options.pipeline.table.orders[l_.options.mesh.pipeline_at(p_.rank)])
+    for_each_part(each, [&](const action& a) {
+      if (a.stage + 1 == num_stages(l_) || returns_gradient(l_, a.stage + 1)) return;
+      if (a.type == action_type::backward || a.type == action_type::backward_input)
+        returned[a.stage].push_back(a.micro);
+      if (a.type == action_type::forward)
+        returned_before_[{a.stage + 1, a.micro, use::forward}] = std::exchange(returned[a.stage], {});
+    });
 }
 
 bool transfer_writer::is_here(uint32_t stage) const {
@@ -73,13 +91,19 @@ void transfer_writer::receive_next(uint32_t later, use way) {
 // instruction therefore waits for a send, and the only waits between ranks are those of the schedule, whatever the
 // order in which the neighbour reads. In steps that do not train no gradient arrives: two slots alternate, and the
 // computation waits for the send before the last. Stages run forward in one order on all ranks, so these waits never
-// form a cycle.
+// form a cycle. If no gradient arrives in training, because all units before the boundary are frozen, a forward reuses
+// the slots whose gradients would have arrived before it, and waits for their sends; each of these waits follows from
+// the order of the schedule, so they form no cycle either.
 void transfer_writer::send(handle x, const crossing& c, handle exchanged) {
   const bool forward = std::get<2>(c) == use::forward;
   const uint32_t later = std::get<0>(c), subject = d_.at(x).subject, micro = d_.at(x).micro;
   if (p_.options().mode != mode::train && micro >= forward_slots)
     if (const auto sent = sent_.find({later, micro - forward_slots, use::forward}); sent != sent_.end())
       d_.buffer(sent->second).free_from = x;
+  if (const auto earlier = returned_before_.find(c); earlier != returned_before_.end())
+    for (const uint32_t m : earlier->second)
+      if (const auto sent = sent_.find({later, m, use::forward}); sent != sent_.end())
+        d_.buffer(sent->second).free_from = x;
   const bool done = exchanged == none;  // true: `x` itself completes the result
   const uint32_t buffer = done ? d_.open(x, pool::transfers, bytes_of(c), subject) : d_.at(exchanged).slots.moved;
   d_.at(x).slots.leaving = buffer;
@@ -115,7 +139,8 @@ bool transfer_writer::forward(handle x, uint32_t stage, uint32_t micro, handle e
   const bool is_first = unit == first_computing(l_, stage) || unit == first_forward(l_, stage);
   if (is_first && segment == 0 && stage > 0) {
     const slot& s = take(x, {stage, micro, use::forward});
-    if (p_.options().mode != mode::train) read_last(s.buffer, x);  // in training, backward reads the slot last
+    // If the unit has a backward, that reads the slot last. A unit of the teacher reads the slot before the model's.
+    if (unit == first_computing(l_, stage) && !has_backward(l_, unit)) read_last(s.buffer, x);
   }
   if (unit != last_computing(l_, stage) || !last_segment || stage + 1 == num_stages(l_)) return false;
   send(x, {stage + 1, micro, use::forward}, exchanged);
@@ -137,6 +162,7 @@ bool transfer_writer::backward(handle x, uint32_t stage, uint32_t micro, handle 
   }
   if (unit != first_computing(l_, stage) || segment != 0 || stage == 0) return false;
   read_last(slots_.at({stage, micro, use::forward}).buffer, x);
+  if (!returns_gradient(l_, stage)) return false;
   send(x, {stage, micro, use::backward}, exchanged);
   return true;
 }

@@ -41,6 +41,7 @@ class transfer_writer {
     return transfer_bytes(l_, std::get<0>(c), std::get<2>(c));
   }
   void await_neighbours();
+  void note_returns();
   void receive(const unit_use& u);
   void receive_next(uint32_t later, use way);
   void send(handle x, const crossing& c, handle exchanged);
@@ -60,6 +61,9 @@ class transfer_writer {
   size_t next_action_ = 0, asked_ = 0;
   /// [later stage, direction]: micro-batches that a neighbour has yet to send, in the order of its sends
   std::map<std::pair<uint32_t, use>, std::deque<uint32_t>> to_come_;
+  /// [forward, if no gradient crosses its boundary]: micro-batches whose gradients would arrive before the forward, but
+  /// after the one before it
+  std::map<crossing, std::vector<uint32_t>> returned_before_;
   std::map<crossing, slot> slots_;
   std::map<crossing, uint32_t> sent_;  // index of the buffer whose activations were sent to the next stage
   std::vector<uint32_t> read_;         // indices of the buffers whose last reader was the previous computation

@@ -151,7 +151,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
 }
 
 core::result<void> write_merged(const weights_arguments& a) {
-  if (a.adapter.empty()) return core::refused("adapter: wanted a folder of PEFT, got none");
+  if (a.adapter.empty()) return core::refused("adapter: wanted a folder of PEFT or a GGUF file, got none");
   return write_hugging_face(a);
 }
 
@@ -182,9 +182,8 @@ std::vector<conversion_option> to_hugging_face_options(weights_arguments& a) {
 }
 
 std::vector<conversion_option> merge_adapter_options(weights_arguments& a) {
-  std::vector<conversion_option> out{{.name = "adapter",
-                                      .into = &a.adapter,
-                                      .help = "a folder of PEFT: adapter_config.json, adapter_model.safetensors"}};
+  std::vector<conversion_option> out{
+      {.name = "adapter", .into = &a.adapter, .help = "a folder of PEFT, or a GGUF file with an adapter"}};
   for (auto& o : to_hugging_face_options(a)) out.push_back(std::move(o));
   return out;
 }

@@ -1,7 +1,11 @@
-// Runs `troupe checkpoint to-gguf`: writes the checkpoint, its model and its tokenizer into one file for llama.cpp.
+// Runs `troupe checkpoint to-gguf`: writes the checkpoint, its model and its tokenizer into one file for llama.cpp. An
+// adapter of PEFT is left to adapter_to_gguf.hpp.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "apps/checkpoint/adapter_to_gguf.hpp"
 #include "apps/checkpoint/conversion.hpp"
 #include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/checkpoint/gguf_keys.hpp"
@@ -28,6 +32,10 @@ void say_written(const conversion& writing, const checkpoint::gguf_export_report
 }
 
 core::result<void> write_gguf(const gguf_arguments& a) {
+  if (holds_adapter_alone(a.source.path)) {
+    const bool has_type = std::ranges::find(a.given, "--type") != a.given.end();
+    return write_adapter_gguf(a, has_type ? a.type : std::string());
+  }
   const auto type = formats::mixture_from(a.type);
   if (!type)
     return fail(error_kind::bad_input,
@@ -53,7 +61,7 @@ std::vector<conversion_option> to_gguf_options(gguf_arguments& a) {
   std::vector<conversion_option> out{
       {.name = "--type",
        .into = &a.type,
-       .help = "type of the matrices",
+       .help = "type of the matrices; of an adapter f32, f16 or bf16, by default f32",
        .values = "{" + fmt::format("{}", fmt::join(formats::all_mixtures(), ",")) + "}",
        .shows_default = true},
       {.name = "--tokenizer",
@@ -66,9 +74,10 @@ std::vector<conversion_option> to_gguf_options(gguf_arguments& a) {
 
 }  // namespace
 
-constexpr written_format gguf_output{.command = "to-gguf",
-                                     .help = "one file that llama.cpp loads, with its vocabulary",
-                                     .out = "a file, NAME.gguf",
-                                     .begin = &typed_request<gguf_arguments, to_gguf_options, write_gguf>::begin};
+constexpr written_format gguf_output{
+    .command = "to-gguf",
+    .help = "one file that llama.cpp loads, with its vocabulary; or an adapter of PEFT",
+    .out = "a file, NAME.gguf",
+    .begin = &typed_request<gguf_arguments, to_gguf_options, write_gguf>::begin};
 
 }  // namespace troupe::apps

@@ -1,5 +1,5 @@
 // Runs the checkpoint commands about adapters: `to-peft` writes the adapters of a run as a folder of PEFT, and the
-// merging part of `merge-adapter` adds such a folder to its base model.
+// merging part of `merge-adapter` adds such a folder, or an adapter in a GGUF file, to its base model.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -14,11 +14,13 @@
 #include "apps/checkpoint/described_checkpoint.hpp"
 #include "core/text.hpp"
 #include "families/all_families.hpp"
+#include "formats/gguf/adapter.hpp"
 #include "formats/names/name_map.hpp"
 #include "formats/peft/merged_adapter.hpp"
 #include "formats/source/source_reader.hpp"
 #include "job/model/adapters.hpp"
 #include "models/table/model_spec.hpp"
+#include "storage/files/file_system.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -107,9 +109,18 @@ std::optional<std::string> other_base_of(const formats::peft_adapter& adapter, c
 }  // namespace
 
 core::result<std::optional<std::string>> merge_adapter(const fs::path& adapter, described_checkpoint& base) {
-  TROUPE_ASSIGN(auto opened, formats::peft_adapter::open(adapter));
-  auto other = other_base_of(*opened, base.source.folder);
   const auto* const family = families::find(base.model.model_type);
+  if (storage::is_there(adapter) && !storage::is_folder(adapter)) {
+    if (family == nullptr || family->gguf.architecture.empty())
+      return core::refused(fmt::format("'{}': wanted a folder of PEFT for a base of model_type '{}', got a file",
+                                       adapter.string(), core::shown(base.model.model_type)));
+    TROUPE_ASSIGN(const auto spec, models::parse_model_spec(base.model.json, base.model.ignored_keys));
+    TROUPE_ASSIGN(auto layers, formats::read_gguf_adapter(adapter, *family, spec.head_width));
+    TROUPE_ASSIGN(base.source, formats::merged_with(std::move(base.source), std::move(layers),
+                                                    family->layout == core::weight_layout::in_out));
+    return {};
+  }
+  TROUPE_ASSIGN(auto opened, formats::peft_adapter::open(adapter));
   const bool is_in_out =
       family != nullptr ? family->layout == core::weight_layout::in_out : opened->options().is_in_out;
   TROUPE_ASSIGN(base.source, formats::merged_with(std::move(base.source), std::move(opened), is_in_out));

@@ -59,7 +59,9 @@ core::result<uint64_t> head_rows_of(const gguf_tensor& t, gguf_order order, cons
 /// Refuses the metadata of a file that contains only a part of a split model, or an adapter.
 core::result<void> check_is_whole_model(const gguf_metadata& keys) {
   if (keys.text("general.type") == "adapter")
-    return core::refused("it is an adapter, not a whole model: merge it into its base model first");
+    return core::refused(
+        "it is an adapter, not a whole model: `troupe checkpoint merge-adapter BASE ADAPTER OUT` merges it into its "
+        "base model");
   const auto parts = keys.whole("split.count").value_or(1);
   if (parts < 2) return {};
   return core::refused(fmt::format("it is part {} of {} of a model: join them first, by `llama-gguf-split --merge`",

@@ -93,16 +93,20 @@ const tensor_entry* base_weight(const tensor_source& s, const std::string& name)
 /// Adds the parts of one adapter to a source, one after the other.
 class adapter_merge {
  public:
-  adapter_merge(tensor_source base, std::shared_ptr<const peft_adapter> adapter, bool is_in_out)
+  /// `folder` has the parameters that replace the base's; null: there are none.
+  adapter_merge(tensor_source base, low_rank_adapter adapter, std::shared_ptr<const peft_adapter> folder,
+                bool is_in_out)
       : base_(std::make_shared<const tensor_source>(base)),
         out_(std::move(base)),
         names_(*base_),
         adapter_(std::move(adapter)),
+        folder_(std::move(folder)),
         is_in_out_(is_in_out) {}
 
   core::result<tensor_source> run() {
-    for (const adapter_layer& layer : adapter_->layers()) TROUPE_TRY(add(layer));
-    for (const adapter_parameter& p : adapter_->parameters()) TROUPE_TRY(replace(p));
+    for (low_rank_layer& layer : adapter_.layers) TROUPE_TRY(add(layer));
+    if (folder_ != nullptr)
+      for (const adapter_parameter& p : folder_->parameters()) TROUPE_TRY(replace(p));
     // The new files have neither digests nor the header of a save.
     out_.has_digests = false;
     out_.save_id.reset();
@@ -112,9 +116,9 @@ class adapter_merge {
 
  private:
   [[nodiscard]] tl::unexpected<core::error> mismatch(const std::string& text) const {
-    const std::string& of = adapter_->options().base;
+    const std::string& of = adapter_.base;
     return core::fail(error_kind::mismatch,
-                      fmt::format("'{}' is no adapter of '{}': {}{}", adapter_->folder().string(), shown_place(*base_),
+                      fmt::format("'{}' is no adapter of '{}': {}{}", adapter_.place.string(), shown_place(*base_),
                                   text, of.empty() ? "" : fmt::format("; its base is '{}'", core::shown(of))));
   }
   /// Returns the weight of the base that the parameter `name` is.
@@ -124,34 +128,31 @@ class adapter_merge {
     if (t == nullptr) return mismatch(fmt::format("the base has no parameter '{}'", core::shown(name)));
     const auto shares = [&](const tied_name& tied) { return tied.name == *found || tied.of == t->name; };
     if (std::ranges::any_of(base_->tied, shares))
-      return mismatch(fmt::format("the parameter '{}' has several names in the base, so that a change for one of them "
-                                  "would change all",
-                                  core::shown(name)));
+      return mismatch(
+          fmt::format("the parameter '{}' has several names in the base, so that a change for one of them "
+                      "would change all",
+                      core::shown(name)));
     if (!is_floating(t->type))
       return mismatch(fmt::format("the parameter '{}' has no floating type in the base", core::shown(name)));
     return t;
   }
-  core::result<void> add(const adapter_layer& layer) {
+  /// Adds the adapter of one layer, whose matrices are moved out of `layer`.
+  core::result<void> add(low_rank_layer& layer) {
     TROUPE_ASSIGN(const auto* t, find(layer.name + ".weight"));
-    const int64_t in = layer.a->shape[1], out = layer.b->shape[0];
+    const auto in = static_cast<int64_t>(layer.in), out = static_cast<int64_t>(layer.out);
     const std::vector<int64_t> wanted = is_in_out_ ? std::vector{in, out} : std::vector{out, in};
     if (t->shape != wanted)
       return mismatch(fmt::format("layer '{}' has an adapter for a weight of shape {}, and the base's has {}",
                                   core::shown(layer.name), core::shape_text(wanted), core::shape_text(t->shape)));
-    const auto& options = adapter_->options();
     merged_weight w{.base = base_,
                     .from = *t,
-                    .a = {},
-                    .b = {},
-                    .in = static_cast<uint64_t>(in),
-                    .out = static_cast<uint64_t>(out),
-                    .rank = options.rank,
-                    .scale = options.scale(),
+                    .a = std::move(layer.a),
+                    .b = std::move(layer.b),
+                    .in = layer.in,
+                    .out = layer.out,
+                    .rank = layer.rank,
+                    .scale = layer.scale,
                     .is_in_out = is_in_out_};
-    w.a.resize(w.rank * w.in);
-    w.b.resize(w.out * w.rank);
-    TROUPE_TRY(adapter_->read(*layer.a, 0, w.a));
-    TROUPE_TRY(adapter_->read(*layer.b, 0, w.b));
     const uint64_t bytes = w.bytes();
     put(*t, core::dtype::f32, 0,
         {.path = out_.folder / ("the merged weight of " + layer.name),
@@ -164,7 +165,7 @@ class adapter_merge {
     if (t->shape != p.value->shape)
       return mismatch(fmt::format("parameter '{}' has the shape {} in the adapter, and {} in the base",
                                   core::shown(p.name), core::shape_text(p.value->shape), core::shape_text(t->shape)));
-    const auto& file = adapter_->file();
+    const auto& file = folder_->file();
     put(*t, p.value->type, file.offset_bytes(*p.value), {.path = file.path(), .bytes = file.file_bytes()});
     return {};
   }
@@ -180,15 +181,39 @@ class adapter_merge {
   std::shared_ptr<const tensor_source> base_;
   tensor_source out_;
   name_map names_;
-  std::shared_ptr<const peft_adapter> adapter_;
+  low_rank_adapter adapter_;
+  std::shared_ptr<const peft_adapter> folder_;
   bool is_in_out_;
 };
 
 }  // namespace
 
+core::result<low_rank_adapter> matrices_of(const peft_adapter& adapter) {
+  const adapter_options& options = adapter.options();
+  low_rank_adapter out{.place = adapter.folder(), .base = options.base, .layers = {}};
+  for (const adapter_layer& from : adapter.layers()) {
+    low_rank_layer& layer = out.layers.emplace_back();
+    layer.name = from.name;
+    layer.in = static_cast<uint64_t>(from.a->shape[1]);
+    layer.out = static_cast<uint64_t>(from.b->shape[0]);
+    layer.rank = options.rank;
+    layer.scale = options.scale();
+    layer.a.resize(layer.rank * layer.in);
+    layer.b.resize(layer.out * layer.rank);
+    TROUPE_TRY(adapter.read(*from.a, 0, layer.a));
+    TROUPE_TRY(adapter.read(*from.b, 0, layer.b));
+  }
+  return out;
+}
+
+core::result<tensor_source> merged_with(tensor_source base, low_rank_adapter adapter, bool is_in_out) {
+  return adapter_merge(std::move(base), std::move(adapter), nullptr, is_in_out).run();
+}
+
 core::result<tensor_source> merged_with(tensor_source base, std::shared_ptr<const peft_adapter> adapter,
                                         bool is_in_out) {
-  return adapter_merge(std::move(base), std::move(adapter), is_in_out).run();
+  TROUPE_ASSIGN(auto matrices, matrices_of(*adapter));
+  return adapter_merge(std::move(base), std::move(matrices), std::move(adapter), is_in_out).run();
 }
 
 }  // namespace troupe::formats

@@ -14,6 +14,7 @@
 #include "formats/source/source_reader.hpp"
 #include "formats/torch/archive_writer.hpp"
 #include "tests/apps/whole_folder.hpp"
+#include "tests/places.hpp"
 
 BOOST_AUTO_TEST_SUITE(exports)
 
@@ -559,6 +560,34 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused
   f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), words);
   f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out", "--model-config", "starcoder2.json"}), words);
   f.check_refused(f.checkpoint({"to-gguf", "other.gguf", "out.gguf", "--tokenizer", "bytes"}), words);
+}
+
+BOOST_AUTO_TEST_CASE(an_adapter_becomes_a_gguf_file_from_which_it_is_merged_as_from_its_folder) {
+  const whole_folder f;
+  const auto fixture = [](const std::string& name) {
+    return (fs::path(places::source_dir) / "tests/models/fixtures" / name).string();
+  };
+  const std::string adapter = fixture("lora_phi3"), base = fixture("phi3"), keys = base + "/config.json";
+  f.check_well(f.checkpoint({"to-gguf", adapter, "a.gguf", "--model-config", keys}), "adapters of 2 layers");
+  f.check_well(f.checkpoint({"merge-adapter", base, adapter, "folder"}));
+  f.check_well(f.checkpoint({"merge-adapter", base, "a.gguf", "file"}));
+  f.check_well(f.checkpoint({"diff", "folder", "file", "--quiet"}));
+  f.check_well(f.checkpoint(
+      {"to-gguf", fixture("lora_gpt2"), "b.gguf", "--model-config", fixture("gpt2/config.json"), "--type", "bf16"}));
+  f.check_refused(f.checkpoint({"merge-adapter", base, "b.gguf", "no"}),
+                  "of architecture 'gpt2', and this base's is 'phi3'", 1);
+  f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf"}),
+                  "its base model, 'somebody/tiny-phi3', is not described");
+  f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", keys, "--type", "q8_0"}),
+                  "--type: wanted f32, f16 or bf16 for an adapter, got 'q8_0'");
+  f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", keys, "--tokenizer", "bytes"}),
+                  "--tokenizer would do nothing here: it is for checkpoints of whole models, not an adapter");
+  f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", fixture("llama/config.json")}),
+                  "is no linear layer of the base model", 1);
+  f.check_refused(
+      f.checkpoint({"to-gguf", fixture("lora_llama"), "no.gguf", "--model-config", fixture("llama/config.json")}),
+      "parameter 'lm_head.weight' (modules_to_save): an adapter in GGUF has low-rank matrices alone");
+  f.check_refused(f.checkpoint({"to-hf", "a.gguf", "no"}), "it is an adapter, not a whole model");
 }
 
 BOOST_AUTO_TEST_CASE(a_gguf_file_of_granite_stores_its_factors) {

@@ -15,10 +15,13 @@ void add_deepspeed_lora(section_rows& key) {
       .ignored("zero_optimization.stage: 3 cuts the frozen weights over the data ranks");
   key("offload", boolean, "false", "DeepSpeed's: frozen weights in host memory. Use zero_optimization.offload_param.")
       .just("false");
-  key("offload_ratio", number, "0", "DeepSpeed's: share of the weights that offload moves.")
-      .at_least(0)
-      .at_most(1)
-      .ignored("offload is false");
+  key("offload_ratio", number, "0",
+      "DeepSpeed's: share of the frozen weights in host memory. Use "
+      "zero_optimization.offload_param.")
+      .just("0");
+  key("quantization", boolean, "false", "DeepSpeed's QuantizationConfig: frozen weights in 6, 8 or 12 bits.")
+      .also("quantization_config")
+      .just("false");
   key("delay_lora_init", boolean, "false", "DeepSpeed's: the program itself sets the first values.").just("false");
 }
 

@@ -575,7 +575,7 @@ BOOST_AUTO_TEST_CASE(an_adapter_becomes_a_gguf_file_from_which_it_is_merged_as_f
   f.check_well(f.checkpoint(
       {"to-gguf", fixture("lora_gpt2"), "b.gguf", "--model-config", fixture("gpt2/config.json"), "--type", "bf16"}));
   f.check_refused(f.checkpoint({"merge-adapter", base, "b.gguf", "no"}),
-                  "of architecture 'gpt2', and this base's is 'phi3'", 1);
+                  "of architecture 'gpt2', and this base's is 'phi3'");
   f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf"}),
                   "its base model, 'somebody/tiny-phi3', is not described");
   f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", keys, "--type", "q8_0"}),
@@ -583,7 +583,7 @@ BOOST_AUTO_TEST_CASE(an_adapter_becomes_a_gguf_file_from_which_it_is_merged_as_f
   f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", keys, "--tokenizer", "bytes"}),
                   "--tokenizer would do nothing here: it is for checkpoints of whole models, not an adapter");
   f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", fixture("llama/config.json")}),
-                  "is no linear layer of the base model", 1);
+                  "is no linear layer of the base model");
   f.check_refused(
       f.checkpoint({"to-gguf", fixture("lora_llama"), "no.gguf", "--model-config", fixture("llama/config.json")}),
       "parameter 'lm_head.weight' (modules_to_save): an adapter in GGUF has low-rank matrices alone");

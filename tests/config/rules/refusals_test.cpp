@@ -627,6 +627,14 @@ BOOST_AUTO_TEST_CASE(adapters_need_layers_and_go_without_what_they_cannot_be_com
   refuses("lora: {targets: [\"\"]}", "lora.targets: wanted names of layers, got an empty text");
   refuses("lora: {targets: q_proj, init: pissa}", "lora.init: wanted one of kaiming, gaussian, got pissa");
   refuses("lora: {targets: q_proj, offload: true}", "lora.offload: ");
+  refuses("lora: {targets: q_proj, offload_ratio: 0.5}", "lora.offload_ratio: ");
+  refuses("lora: {targets: q_proj, delay_lora_init: true}", "lora.delay_lora_init: ");
+  refuses("lora: {targets: q_proj, quantization: true}", "lora.quantization: ");
+  refuses("lora: {targets: q_proj, quantization_config: {q_bits: 8}}", "quantization");
+  BOOST_TEST(
+      line_9("lora: {target_mods: [q_proj], lora_r: 64, lora_alpha: 16, base_weight_sharding: 1, offload: false, "
+             "offload_ratio: 0.0, delay_lora_init: false}")
+          .empty());
   refuses("lora: {targets: q_proj}\ndevice: cuda", "lora: device: cuda supports only a model without adapters");
   refuses("lora: {targets: q_proj}\ndistillation: {enabled: true}",
           "distillation.enabled: cannot be combined with the section lora yet");

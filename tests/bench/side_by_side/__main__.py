@@ -19,6 +19,7 @@ import disk
 import families
 import figures
 import kernels
+import lora
 import machine
 import machines
 import page
@@ -30,7 +31,8 @@ import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "families", "processes", "machines")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts", "degrees", "passes", "families", "lora", "processes",
+         "machines")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -70,7 +72,7 @@ def arguments():
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines", "cuts", "degrees", "passes", "families", "processes", "machines"}
+        a.parts &= {"pipelines", "cuts", "degrees", "passes", "families", "lora", "processes", "machines"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -154,6 +156,11 @@ def main():
     if "families" in a.parts:
         families.run(a)
         a.parts -= {"families"}
+        if not a.parts:
+            return
+    if "lora" in a.parts:
+        lora.run(a)
+        a.parts -= {"lora"}
         if not a.parts:
             return
     if "degrees" in a.parts:

@@ -23,7 +23,12 @@ FAMILIES = {
     "granite": GATED | dict(attention_multiplier=0.125),
     "gpt_neox": WIDE | dict(intermediate_size=1536), "bert": ENCODER,
     "roberta": ENCODER | dict(max_position_embeddings=COLUMNS + 2),
+    # SmolLM2-135M's shape; its values are random like the others'.
+    "smollm2-135m": dict(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
+                         num_key_value_heads=3, max_position_embeddings=8192, rope_theta=100000.0, rms_norm_eps=1e-5,
+                         tie_word_embeddings=True, pad_token_id=None),
 }
+MODEL_TYPES = {"smollm2-135m": "llama"}  # where the name is not the type
 ENCODERS = ("bert", "roberta")
 # scaled_dot_product_attention has no soft cap, so transformers computes Gemma 2 without it.
 EAGER = ("gemma2",)
@@ -33,13 +38,15 @@ def write(family, folder):
     import transformers
 
     torch.manual_seed(1)
-    config = transformers.AutoConfig.for_model(family, **FAMILIES[family])
+    config = transformers.AutoConfig.for_model(MODEL_TYPES.get(family, family), **FAMILIES[family])
     kind = transformers.AutoModelForMaskedLM if family in ENCODERS else transformers.AutoModelForCausalLM
     kind.from_config(config).save_pretrained(folder)
 
 
 class Pretrained(torch.nn.Module):
-    def __init__(self, folder):
+    """`lora`: options of peft's LoraConfig; None: no adapters."""
+
+    def __init__(self, folder, lora=None):
         super().__init__()
         import transformers
 
@@ -47,6 +54,11 @@ class Pretrained(torch.nn.Module):
         self.encoder = family in ENCODERS
         kind = transformers.AutoModelForMaskedLM if self.encoder else transformers.AutoModelForCausalLM
         self.model = kind.from_pretrained(folder, attn_implementation="eager" if family in EAGER else "sdpa")
+        if lora is not None:
+            import peft
+
+            self.model = peft.get_peft_model(self.model, peft.LoraConfig(task_type="CAUSAL_LM", **lora),
+                                             autocast_adapter_dtype=False)
         self.model.train()
 
     def forward(self, tokens, targets):

@@ -9,7 +9,7 @@ in all techniques from the first step on.
 With "checkpoint", a file, DDP continues from it where it is there and writes it anew after every "checkpoint_every" steps.
 With "device", PyTorch's model and batches lie there. With "first_windows" it is models.Layered, and each step trains on the
 text's first windows, as Troupe does with a text that has no more. With "folder", PyTorch trains the transformers model of that
-folder instead of "model".
+folder instead of "model", and with "lora", options of peft's LoraConfig, adapters in it alone.
 In PyTorch's bf16 weights and activations are bf16 and fused AdamW updates fp32 masters, which are copied back.
 """
 import itertools
@@ -71,7 +71,7 @@ class Plain:
         self.model = self.made(spec).to(self.device, torch.bfloat16 if self.half else torch.float32)
         if "compression" in spec:
             self.model = compressed(self.model, spec["compression"])
-        self.weights = list(self.model.parameters())
+        self.weights = [p for p in self.model.parameters() if p.requires_grad]
         self.masters = [p.detach().float().clone() for p in self.weights] if self.half else self.weights
         self.optimizer = torch.optim.AdamW(self.masters, lr=LEARNING_RATE, weight_decay=0.0, fused=True)
 
@@ -80,7 +80,7 @@ class Plain:
         if "folder" in spec:
             from families import Pretrained
 
-            return Pretrained(spec["folder"])
+            return Pretrained(spec["folder"], spec.get("lora"))
         return (models.Layered if "first_windows" in spec else models.make)(spec["model"])
 
     def step(self, tokens, targets):

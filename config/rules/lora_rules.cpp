@@ -21,10 +21,10 @@ void lora_rules(const settings& given, job_config& config, reporter& report, pur
   if (lora.targets.empty() && lora.from.empty() && !given.was_refused("lora.targets") &&
       !given.was_refused("lora.from"))
     error("lora.targets", "wanted names of linear layers, such as q_proj, or all-linear, or lora.from, got nothing");
-  if (config.parallel.tensor > 1)
-    error("parallel.tensor", fmt::format("wanted 1 with the section lora, whose adapters are not cut over tensor ranks "
-                                         "yet, got {}",
-                                         config.parallel.tensor));
+  if (config.parallel.tensor > 1 && lora.dropout > 0)
+    error("lora.dropout", fmt::format("wanted 0 with parallel.tensor {}, whose ranks hold parts of what adapters read, "
+                                      "got {}",
+                                      config.parallel.tensor, lora.dropout));
   if (config.compression.any() || config.compression.layers.enabled)
     error("compression_training", "cannot be combined with the section lora yet; remove one of the two");
   if (config.distillation.enabled)

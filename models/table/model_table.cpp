@@ -630,14 +630,18 @@ core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64
   extent e{static_cast<double>(own), static_cast<double>(columns), element_bytes, sequence,
            static_cast<double>(rows * columns)};
   if (split.norms) e.own_tokens = static_cast<double>(rows * split.of_columns().most_columns(columns));
-  auto table = table_of(spec, e, split);
+  const auto table_with_adapters = [&](const extent& of, const tensor_split& by) {
+    auto out = table_of(spec, of, by);
+    if (spec.adapters) add_adapters(*spec.adapters, e.tokens, element_bytes, out);
+    return out;
+  };
+  auto table = table_with_adapters(e, split);
   set_inputs(spec, e, table);
   const extent whole{e.tokens, e.columns, element_bytes};
   const uint64_t row_number = own * std::max<uint64_t>(element_bytes, sizeof(float));
   if (split.degree > 1)
-    add_exchanges(tp_plan_of(table_of(spec, whole, {}), split),
+    add_exchanges(tp_plan_of(table_with_adapters(whole, {}), split),
                   {e.activations(spec.width), split.norms ? e.own_activations(spec.width) : 0, own, row_number}, table);
-  if (spec.adapters) add_adapters(*spec.adapters, e.tokens, element_bytes, table);
   return table;
 }
 

@@ -60,10 +60,14 @@ class segment_cutter {
     if (l.parts.empty()) cut.parts.push_back(widths(middle, l.out));
     to_.parameters[*l.weight] = cut;
     cut.dimension = 0;
+    // Each rank has the whole matrix A of an adapter, which reads the whole input, and the rows of B of its outputs.
+    if (l.adapter) to_.parameters[l.adapter->b] = cut;
     if (l.bias) to_.parameters[*l.bias] = std::move(cut);
   }
   void row(const layer_info& middle, const layer_info& l) {
     to_.parameters[*l.weight] = {tp_style::row, dimension_of(l, tp_style::row), {widths(middle, l.in)}};
+    // Each rank has the columns of A of its inputs, and the whole of B, whose outputs are summands like the layer's.
+    if (l.adapter) to_.parameters[l.adapter->a] = {tp_style::row, 1, {widths(middle, l.in)}};
   }
 
   const tensor_split& split_;

@@ -76,11 +76,46 @@ BOOST_AUTO_TEST_CASE(stages_of_a_pipeline_without_a_trained_parameter_leave_the_
   const small_job job(llama + "lora: {r: 2, targets: [model.layers.2.self_attn.q_proj]}\n");
   const cut whole{"uncut", 2, stage(2)};
   const auto wanted = losses_of(*open(job, whole.all()), 3);
-  for (const cut& c : {cut{"pipeline 2", 2, pipeline(2, "1f1b") + stage(3)},
-                       cut{"pipeline 3", 2, pipeline(3, "zb_h1") + stage(1)}})
+  for (const cut& c :
+       {cut{"pipeline 2", 2, pipeline(2, "1f1b") + stage(3)}, cut{"pipeline 3", 2, pipeline(3, "zb_h1") + stage(1)}})
     BOOST_TEST_CONTEXT(c.name) {
       BOOST_TEST(losses_of(*open(job, c.all()), 3) == wanted, boost::test_tools::per_element());
     }
+}
+
+BOOST_AUTO_TEST_CASE(tensor_ranks_train_the_adapters_that_one_rank_trains) {
+  const settings type = {"data_types.param_dtype=fp64", "optimizer.params.eps=1.0e-5"};
+  const std::string plain = "lora: {r: 4, alpha: 8, targets: all-linear}\n";
+  for (const std::string& model : {gpt2, llama}) {
+    const small_job job(model + plain);
+    auto all = tensor_cuts(job);
+    all.push_back({"sharded norms", 2, stage(1) + settings{"parallel.sharded_norms=true"}, "per_use", 2});
+    all.push_back({"in pieces", 2, stage(2) + settings{"tensor_parallel.exchange_pieces=2"}, "per_use", 2});
+    all.push_back({"recomputed", 2, stage(2) + settings{"activation_checkpointing.enabled=true"}, "per_use", 2});
+    const auto whole = open(job, all.front().all() + type);
+    set_b(*whole);
+    const auto start = sound(whole->save({.root = job.folder() / "start"}));
+    const auto losses = losses_of(*whole, 3);
+    const auto ends = tensors_of(*whole);
+    std::map<std::string, std::vector<double>> first;  // by the degrees that decide the bits
+    for (const cut& c : all) BOOST_TEST_CONTEXT(model << c.name) {
+        if (c.name.ends_with("in files")) continue;
+        const auto s = open(job, c.all() + type, start);
+        const auto got = losses_of(*s, 3);
+        for (size_t i = 0; i < got.size(); ++i) BOOST_TEST(std::abs(got[i] / losses[i] - 1) <= 1e-12);
+        for (const auto& [name, values] : tensors_of(*s)) {
+          double difference = 0, size = 0;
+          for (size_t i = 0; i < values.size(); ++i) {
+            difference += std::pow(double{values[i]} - double{ends.at(name)[i]}, 2);
+            size += std::pow(double{ends.at(name)[i]}, 2);
+          }
+          BOOST_TEST(std::sqrt(difference) <= 1e-6 * std::sqrt(size), name);
+        }
+        if (c.name == "sharded norms") continue;  // sums of norms' gradients have another order
+        const auto key = fmt::format("{} {} {} {}", c.data, c.tensor, c.columns, c.tied);
+        BOOST_TEST(got == first.emplace(key, got).first->second, boost::test_tools::per_element());
+      }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(only_adapters_change) {
@@ -98,6 +133,23 @@ BOOST_AUTO_TEST_CASE(only_adapters_change) {
     BOOST_TEST(same_bits({parameter_of(*s, q)}, {first[q]}) != p.trainable, p.name);
   }
   BOOST_TEST(trained * 4 < table.numel());
+}
+
+BOOST_AUTO_TEST_CASE(a_frozen_base_in_16_bits_is_held_once) {
+  const small_job job(llama + lora);
+  for (const cut& c : cuts(job)) BOOST_TEST_CONTEXT(c.name) {
+      const auto s = open(job, c.all() + settings{"bf16.enabled=true"});
+      const auto& p = s->training_plan(0);
+      uint64_t states = 0, whole = 0;  // elements of this rank's states, and of all parameters that it holds
+      for (uint32_t q = 0; q < s->table().parameters.size(); ++q) {
+        states += core::round_up(p.layout->state_slice(q, 0).count, core::parameter_grain);
+        whole += p.layout->holds(0, q) ? core::round_up(s->table().parameters[q].numel(), core::parameter_grain) : 0;
+      }
+      const auto memory = s->memory()[0].resident;
+      BOOST_TEST(memory.master <= states * sizeof(float));
+      BOOST_TEST(memory.moments <= 2 * states * sizeof(float));
+      BOOST_TEST(memory.parameters <= whole * 2);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(steps_with_an_adapter_of_peft_are_those_of_peft) {
@@ -158,8 +210,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_the_base_lets_adapters_begin_anew_and_one_w
   const auto of_base = open(base, cut);
   losses_of(*of_base, 1);
   const auto weights = sound(of_base->save({.root = base.folder() / "base"}));
-  auto begun = actors::session::open(
-      {.config = job.config(cut), .resume = weights, .load = {.load_module_only = true}});
+  auto begun =
+      actors::session::open({.config = job.config(cut), .resume = weights, .load = {.load_module_only = true}});
   const auto& s = *check_ok(begun);
   for (uint32_t q = 0; q < of_base->table().parameters.size(); ++q)
     BOOST_TEST(same_bits({parameter_of(*s, q)}, {parameter_of(*of_base, q)}));

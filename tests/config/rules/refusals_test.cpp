@@ -638,8 +638,13 @@ BOOST_AUTO_TEST_CASE(adapters_need_layers_and_go_without_what_they_cannot_be_com
   refuses("lora: {targets: q_proj}\ndevice: cuda", "lora: device: cuda supports only a model without adapters");
   refuses("lora: {targets: q_proj}\ndistillation: {enabled: true}",
           "distillation.enabled: cannot be combined with the section lora yet");
-  const std::string tensor = errors_of(smallest_with("{data: 2}", "{tensor: 2}") + "lora: {targets: q_proj}\n");
-  BOOST_TEST(tensor.find("parallel.tensor: wanted 1 with the section lora") != std::string::npos, tensor);
+  const auto tensor = [](const std::string& lora) {
+    return errors_of(smallest_with("{data: 2}", "{tensor: 2}") + "lora: " + lora + "\n");
+  };
+  BOOST_TEST(tensor("{targets: q_proj}").find("lora") == std::string::npos, tensor("{targets: q_proj}"));
+  const std::string dropped = tensor("{targets: q_proj, dropout: 0.1}");
+  BOOST_TEST(dropped.find("lora.dropout: wanted 0 with parallel.tensor 2, whose ranks hold parts") != std::string::npos,
+             dropped);
 }
 
 BOOST_AUTO_TEST_CASE(overrides_follow_the_same_rules) {

@@ -202,6 +202,33 @@ BOOST_AUTO_TEST_CASE(a_packed_weight_is_cut_part_by_part_with_its_bias) {
   BOOST_TEST(!cut_of(plan, whole, "transformer.h.0.attn.c_proj.bias").cuts());
 }
 
+BOOST_AUTO_TEST_CASE(adapters_are_cut_with_their_layers_or_summed) {
+  auto spec = spec_of(families[0]);  // 3 heads of width 8
+  spec.adapters = adapter_spec{
+      .rank = 2,
+      .alpha = 4,
+      .layers = {"transformer.h.0.attn.c_attn", "transformer.h.0.attn.c_proj", "transformer.h.1.mlp.c_fc"}};
+  const tensor_split split{.degree = 2, .blocks = {{true, true}, {true, false}}};
+  const auto whole = table_of(spec), local = table_of(spec, split);
+  const auto plan = tp_plan_of(whole, split);
+  BOOST_TEST_REQUIRE(local.parameters.size() == whole.parameters.size());
+  const std::string first = "transformer.h.0.attn.", second = "transformer.h.1.mlp.";
+  BOOST_TEST((cut_of(plan, whole, first + "c_attn.lora_B.weight") ==
+              core::parameter_cut{tp_style::column, 0, {{16, 8}, {16, 8}, {16, 8}}}));
+  BOOST_TEST((cut_of(plan, whole, first + "c_proj.lora_A.weight") == core::parameter_cut{tp_style::row, 1, {{16, 8}}}));
+  for (const std::string& name : {first + "c_attn.lora_A.weight", first + "c_proj.lora_B.weight",
+                                  second + "c_fc.lora_A.weight", second + "c_fc.lora_B.weight"})
+    BOOST_TEST(!cut_of(plan, whole, name).cuts(), name);
+  for (size_t q = 0; q < whole.parameters.size(); ++q) {
+    const auto& p = local.parameters[q];
+    BOOST_TEST(p.shape == core::local_shape(whole.parameters[q].shape, plan.parameters[q]),
+               boost::test_tools::per_element());
+    BOOST_TEST((p.share == tensor_share::cut) == plan.parameters[q].cuts(), p.name);
+    if (p.of_adapter && !plan.parameters[q].cuts())  // the MLP of the second block is whole
+      BOOST_TEST((p.share == (p.name.starts_with(first) ? tensor_share::summed : tensor_share::alike)), p.name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(copies_of_tied_weights_are_cut_as_their_originals) {
   const auto whole = core::with_copies(table_of(spec_of(families[0])));
   const auto plan = tp_plan_of(whole, {.degree = 2});

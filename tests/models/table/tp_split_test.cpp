@@ -204,10 +204,11 @@ BOOST_AUTO_TEST_CASE(a_packed_weight_is_cut_part_by_part_with_its_bias) {
 
 BOOST_AUTO_TEST_CASE(adapters_are_cut_with_their_layers_or_summed) {
   auto spec = spec_of(families[0]);  // 3 heads of width 8
-  spec.adapters = adapter_spec{
-      .rank = 2,
-      .alpha = 4,
-      .layers = {"transformer.h.0.attn.c_attn", "transformer.h.0.attn.c_proj", "transformer.h.1.mlp.c_fc"}};
+  adapter_spec adapters;
+  adapters.rank = 2;
+  adapters.alpha = 4;
+  adapters.layers = {"transformer.h.0.attn.c_attn", "transformer.h.0.attn.c_proj", "transformer.h.1.mlp.c_fc"};
+  spec.adapters = adapters;
   const tensor_split split{.degree = 2, .blocks = {{true, true}, {true, false}}};
   const auto whole = table_of(spec), local = table_of(spec, split);
   const auto plan = tp_plan_of(whole, split);

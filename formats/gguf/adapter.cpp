@@ -46,7 +46,8 @@ uint64_t row_in_model(gguf_order order, uint64_t row, uint64_t rows, uint64_t he
 /// Refuses a number of rows of B that is not made of whole heads, if the order concerns heads.
 core::result<void> check_rows(gguf_order order, uint64_t rows, uint64_t head_width) {
   const bool is_rotary = order == gguf_order::query_rotary || order == gguf_order::key_rotary;
-  if (order == gguf_order::raised) return fail(error_kind::mismatch, "the elements of a norm, and adapters have no norms");
+  if (order == gguf_order::raised)
+    return fail(error_kind::mismatch, "the elements of a norm, and adapters have no norms");
   if (!is_rotary && order != gguf_order::by_head) return {};
   const uint64_t step = is_rotary ? head_width : 3 * head_width;
   if (step > 0 && rows % step == 0 && (!is_rotary || head_width % 2 == 0)) return {};

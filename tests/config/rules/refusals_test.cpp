@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
+#include "tests/check_ok.hpp"
 #include "tests/config/text.hpp"
 
 BOOST_AUTO_TEST_SUITE(refusals)
@@ -102,8 +103,9 @@ BOOST_AUTO_TEST_CASE(a_question_needs_a_chat_template_and_no_prompt) {
              "j.yaml:9:31: error: sample.question: wanted conversations or prompts to train on (data.chat, "
              "data.instruct), whose template renders the question, got other data: write the text's beginning as "
              "sample.prompt\n");
-  BOOST_TEST(has(line_9("sample: {tokens: 8, prompt: So, question: Why?}"),
-                 "error: sample.question: cannot be combined with sample.prompt: remove one of the two\n"));
+  BOOST_TEST(
+      troupe::tests::has(line_9("sample: {tokens: 8, prompt: So, question: Why?}"),
+                         "error: sample.question: cannot be combined with sample.prompt: remove one of the two\n"));
 }
 
 BOOST_AUTO_TEST_CASE(a_path_does_not_end_with_a_line_end) {

@@ -53,6 +53,9 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   /// If some inputs have no target: the token that each input position has to find, core::no_target where it has none;
   /// rows x (columns - 1), row-major. Empty: each position's target is the next token.
   std::vector<int64_t> targets{};
+  /// Factor of the loss of each input position, rows x (columns - 1), row-major, of a host program's own batch. Empty:
+  /// 1.
+  std::vector<float> weights{};
   /// Factor by which the mean loss over the batch's positions is multiplied. In training, the mean over the
   /// micro-batches of a step is then the mean over all targets of the step; in an evaluation, a batch's loss is the
   /// mean over its own targets.

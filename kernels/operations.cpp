@@ -82,26 +82,27 @@ void attend_backward(const attention_sizes& sizes, const attention_masks& masks,
   partial_attention_backward(sizes, dropout_of(masks), in, runs, dy, out, scratch);
 }
 
-void mean_loss(const loss_form& form, const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
-               const int64_t* targets, std::byte* log_sums, std::byte* loss) {
+void mean_loss(const loss_form& form, const float* weights, const std::byte* logits, core::dtype type, uint64_t rows,
+               uint64_t width, const int64_t* targets, std::byte* log_sums, std::byte* loss) {
   const auto count = static_cast<double>(rows);
   if (in_fp64(type))
-    *as<double>(loss) = cross_entropy_reference(logits, type, rows, width, targets, as<double>(log_sums), form) / count;
+    *as<double>(loss) =
+        cross_entropy_reference(logits, type, rows, width, targets, as<double>(log_sums), form, weights) / count;
   else
-    *as<float>(loss) =
-        static_cast<float>(cross_entropy(logits, type, rows, width, targets, as<float>(log_sums), form) / count);
+    *as<float>(loss) = static_cast<float>(
+        cross_entropy(logits, type, rows, width, targets, as<float>(log_sums), form, weights) / count);
 }
 
-void mean_loss_backward(const loss_form& form, std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
-                        uint64_t stride, const int64_t* targets, const std::byte* log_sums, const std::byte* gradient,
-                        uint64_t mean_rows) {
+void mean_loss_backward(const loss_form& form, const float* weights, std::byte* logits, core::dtype type, uint64_t rows,
+                        uint64_t width, uint64_t stride, const int64_t* targets, const std::byte* log_sums,
+                        const std::byte* gradient, uint64_t mean_rows) {
   const auto count = static_cast<double>(mean_rows);
   if (in_fp64(type))
     cross_entropy_backward_reference(logits, type, rows, width, stride, targets, as<double>(log_sums),
-                                     *as<double>(gradient) / count, form);
+                                     *as<double>(gradient) / count, form, weights);
   else
     cross_entropy_backward(logits, type, rows, width, stride, targets, as<float>(log_sums),
-                           static_cast<double>(*as<float>(gradient)) / count, form);
+                           static_cast<double>(*as<float>(gradient)) / count, form, weights);
 }
 
 void part_of_loss(const loss_form& form, const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
@@ -112,11 +113,11 @@ void part_of_loss(const loss_form& form, const std::byte* logits, core::dtype ty
     cross_entropy_part(logits, type, rows, width, stride, targets, as<float>(statistics), form);
 }
 
-void joined_mean_loss(const loss_form& form, const std::byte* statistics, core::dtype type, uint64_t ranks,
-                      uint64_t rank_stride, uint64_t rows, std::byte* log_sums, std::byte* loss) {
+void joined_mean_loss(const loss_form& form, const float* weights, const std::byte* statistics, core::dtype type,
+                      uint64_t ranks, uint64_t rank_stride, uint64_t rows, std::byte* log_sums, std::byte* loss) {
   const auto join = [&]<class Wide>(Wide* mean) {
     *mean = static_cast<Wide>(
-        joined_cross_entropy(as<Wide>(statistics), ranks, rank_stride, rows, as<Wide>(log_sums), form) /
+        joined_cross_entropy(as<Wide>(statistics), ranks, rank_stride, rows, as<Wide>(log_sums), form, weights) /
         static_cast<double>(rows));
   };
   if (in_fp64(type))

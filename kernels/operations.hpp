@@ -102,21 +102,22 @@ struct operations {  ///< table of the functions with which one kind of device c
                                      const attention_gradient& out, std::span<float> scratch);
 
   /// Sets `loss`, one number in the wide type (f64 for f64, else f32), to the mean loss of the rows that `form`
-  /// describes (cross_entropy.hpp).
-  void (*cross_entropy)(const loss_form& form, const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
-                        const int64_t* targets, std::byte* log_sums, std::byte* loss);
+  /// describes (cross_entropy.hpp). `weights`: factor of each row's loss; null: 1. The mean divides by all rows.
+  void (*cross_entropy)(const loss_form& form, const float* weights, const std::byte* logits, core::dtype type,
+                        uint64_t rows, uint64_t width, const int64_t* targets, std::byte* log_sums, std::byte* loss);
   /// Replaces the logits of `rows` rows by their gradient (cross_entropy.hpp). `gradient`, one number in the wide type,
   /// is the gradient of the loss, which is the mean over `mean_rows` rows: these rows and possibly others.
-  void (*cross_entropy_backward)(const loss_form& form, std::byte* logits, core::dtype type, uint64_t rows,
-                                 uint64_t width, uint64_t stride, const int64_t* targets, const std::byte* log_sums,
-                                 const std::byte* gradient, uint64_t mean_rows);
+  void (*cross_entropy_backward)(const loss_form& form, const float* weights, std::byte* logits, core::dtype type,
+                                 uint64_t rows, uint64_t width, uint64_t stride, const int64_t* targets,
+                                 const std::byte* log_sums, const std::byte* gradient, uint64_t mean_rows);
   /// Cross-entropy over a vocabulary whose columns are split over ranks: the statistics of this rank's columns, and
   /// the loss from the statistics of all ranks. `statistics` are in the wide type (f64 for f64, else f32); `type` is
   /// the type of the logits.
   void (*cross_entropy_part)(const loss_form& form, const std::byte* logits, core::dtype type, uint64_t rows,
                              uint64_t width, uint64_t stride, const int64_t* targets, std::byte* statistics);
-  void (*joined_cross_entropy)(const loss_form& form, const std::byte* statistics, core::dtype type, uint64_t ranks,
-                               uint64_t rank_stride, uint64_t rows, std::byte* log_sums, std::byte* loss);
+  void (*joined_cross_entropy)(const loss_form& form, const float* weights, const std::byte* statistics,
+                               core::dtype type, uint64_t ranks, uint64_t rank_stride, uint64_t rows,
+                               std::byte* log_sums, std::byte* loss);
 
   /// Computes the losses of distillation.hpp and replaces the logits by their gradient. `gradient`, one number in the
   /// wide type, is the gradient of the mean loss over `mean_rows` rows, which include these; `losses` has one fp64

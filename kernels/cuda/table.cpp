@@ -62,13 +62,13 @@ constexpr operations on_cuda{
     .partial_attention = [](auto...) { refuse("partial_attention"); },
     .partial_attention_backward = [](auto...) { refuse("partial_attention_backward"); },
     .cross_entropy =
-        [](const loss_form& form, auto... x) {
-          if (!form.is_plain()) refuse("cross_entropy");
+        [](const loss_form& form, const float* weights, auto... x) {
+          if (!form.is_plain() || weights != nullptr) refuse("cross_entropy");
           note(cuda::cross_entropy(x..., here()));
         },
     .cross_entropy_backward =
-        [](const loss_form& form, auto... x) {
-          if (!form.is_plain()) refuse("cross_entropy_backward");
+        [](const loss_form& form, const float* weights, auto... x) {
+          if (!form.is_plain() || weights != nullptr) refuse("cross_entropy_backward");
           note(cuda::cross_entropy_backward(x..., here()));
         },
     .cross_entropy_part =
@@ -77,8 +77,8 @@ constexpr operations on_cuda{
           note(cuda::cross_entropy_part(x..., here()));
         },
     .joined_cross_entropy =
-        [](const loss_form& form, auto... x) {
-          if (!form.is_plain()) refuse("joined_cross_entropy");
+        [](const loss_form& form, const float* weights, auto... x) {
+          if (!form.is_plain() || weights != nullptr) refuse("joined_cross_entropy");
           note(cuda::joined_cross_entropy(x..., here()));
         },
     .distil = [](auto...) { refuse("distil"); },

@@ -79,6 +79,9 @@ double loss_of_row(const loss_form& form, Wide log_sum, Wide at_target) {
   return form.z_loss == 0 ? plain : plain + form.z_loss * wide * wide;
 }
 
+/// Returns the weight of row `r`: 1 if the rows have none.
+double weight_of(const float* weights, uint64_t r) { return weights == nullptr ? 1 : static_cast<double>(weights[r]); }
+
 /// The numbers of the gradient of one row: a logit's derivative is its probability * scale - share, and at the target
 /// its probability * scale - at_target.
 template <class Wide>
@@ -149,7 +152,7 @@ float subtracted_of(const loss_form& form, const T* x, uint64_t width, int64_t t
 }
 
 double sum_of_losses(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
-                     float* log_sums, const loss_form& form) {
+                     float* log_sums, const loss_form& form, const float* weights) {
   double sum = 0;
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
@@ -159,7 +162,7 @@ double sum_of_losses(const std::byte* logits, core::dtype type, uint64_t rows, u
         continue;
       }
       log_sums[r] = powers_of(x, width).log_sum();
-      sum += loss_of_row(form, log_sums[r], subtracted_of(form, x, width, targets[r]));
+      sum += weight_of(weights, r) * loss_of_row(form, log_sums[r], subtracted_of(form, x, width, targets[r]));
     }
   });
   return sum;
@@ -195,7 +198,8 @@ void gradient_of_row(const loss_form& form, T* x, uint64_t width, int64_t target
 }
 
 void softmax_gradient(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                      const int64_t* targets, const float* log_sums, float factor, const loss_form& form) {
+                      const int64_t* targets, const float* log_sums, float of_mean, const loss_form& form,
+                      const float* weights) {
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       auto* x = reinterpret_cast<T*>(logits) + r * stride;
@@ -203,6 +207,7 @@ void softmax_gradient(std::byte* logits, core::dtype type, uint64_t rows, uint64
         std::fill(x, x + stride, T{});
         continue;
       }
+      const float factor = weights == nullptr ? of_mean : of_mean * weights[r];
       if (!form.is_plain()) {
         gradient_of_row(form, x, width, targets[r], log_sums[r], factor);
         std::fill(x + width, x + stride, T{});
@@ -232,14 +237,15 @@ HWY_EXPORT(softmax_gradient);
 HWY_EXPORT(statistics_of_rows);
 
 double cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
-                     float* log_sums, const loss_form& form) {
-  return HWY_DYNAMIC_DISPATCH(sum_of_losses)(logits, type, rows, width, targets, log_sums, form);
+                     float* log_sums, const loss_form& form, const float* weights) {
+  return HWY_DYNAMIC_DISPATCH(sum_of_losses)(logits, type, rows, width, targets, log_sums, form, weights);
 }
 
 void cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                            const int64_t* targets, const float* log_sums, double factor, const loss_form& form) {
+                            const int64_t* targets, const float* log_sums, double factor, const loss_form& form,
+                            const float* weights) {
   HWY_DYNAMIC_DISPATCH(softmax_gradient)
-  (logits, type, rows, width, stride, targets, log_sums, static_cast<float>(factor), form);
+  (logits, type, rows, width, stride, targets, log_sums, static_cast<float>(factor), form, weights);
 }
 
 void cross_entropy_part(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
@@ -249,7 +255,7 @@ void cross_entropy_part(const std::byte* logits, core::dtype type, uint64_t rows
 
 template <class Wide>
 double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows, Wide* log_sums,
-                            const loss_form& form) {
+                            const loss_form& form, const float* weights) {
   double loss = 0;
   for (uint64_t r = 0; r < rows; ++r) {
     running_sum<Wide> whole;
@@ -265,7 +271,7 @@ double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t ran
       at_target += of(rank)[2];
     }
     log_sums[r] = whole.log_sum();
-    loss += loss_of_row(form, log_sums[r], at_target);
+    loss += weight_of(weights, r) * loss_of_row(form, log_sums[r], at_target);
   }
   return loss;
 }
@@ -297,7 +303,7 @@ Wide subtracted_reference(const loss_form& form, const T* x, uint64_t width, int
 
 template <class Wide>
 double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
-                               const int64_t* targets, Wide* log_sums, const loss_form& form) {
+                               const int64_t* targets, Wide* log_sums, const loss_form& form, const float* weights) {
   double sum = 0;
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
@@ -307,7 +313,8 @@ double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64
         continue;
       }
       log_sums[r] = powers_reference<Wide>(x, width).log_sum();
-      sum += loss_of_row(form, log_sums[r], subtracted_reference<Wide>(form, x, width, targets[r]));
+      sum += weight_of(weights, r) *
+             loss_of_row(form, log_sums[r], subtracted_reference<Wide>(form, x, width, targets[r]));
     }
   });
   return sum;
@@ -331,7 +338,7 @@ void cross_entropy_part_reference(const std::byte* logits, core::dtype type, uin
 template <class Wide>
 void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                                       uint64_t stride, const int64_t* targets, const Wide* log_sums, double factor,
-                                      const loss_form& form) {
+                                      const loss_form& form, const float* weights) {
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
     for (uint64_t r = 0; r < rows; ++r) {
       auto* x = reinterpret_cast<T*>(logits) + r * stride;
@@ -340,24 +347,26 @@ void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint6
         continue;
       }
       const row_slope<Wide> slope(form, log_sums[r]);
+      const Wide of_row = static_cast<Wide>(factor) * static_cast<Wide>(weight_of(weights, r));
       for (uint64_t i = 0; i < width; ++i) {
         const Wide p = exponential(static_cast<Wide>(widen(x[i])) - log_sums[r]);
         const Wide wanted = static_cast<int64_t>(i) == targets[r] ? slope.at_target : slope.share;
-        x[i] = narrow<T>((p * slope.scale - wanted) * static_cast<Wide>(factor));
+        x[i] = narrow<T>((p * slope.scale - wanted) * of_row);
       }
       std::fill(x + width, x + stride, T{});
     }
   });
 }
 
-#define TROUPE_CROSS_ENTROPY_TWINS(Wide)                                                                             \
-  template double cross_entropy_reference(const std::byte*, core::dtype, uint64_t, uint64_t, const int64_t*, Wide*,  \
-                                          const loss_form&);                                                         \
-  template void cross_entropy_part_reference(const std::byte*, core::dtype, uint64_t, uint64_t, uint64_t,            \
-                                             const int64_t*, Wide*, const loss_form&);                               \
-  template double joined_cross_entropy(const Wide*, uint64_t, uint64_t, uint64_t, Wide*, const loss_form&);          \
-  template void cross_entropy_backward_reference(std::byte*, core::dtype, uint64_t, uint64_t, uint64_t,              \
-                                                 const int64_t*, const Wide*, double, const loss_form&)
+#define TROUPE_CROSS_ENTROPY_TWINS(Wide)                                                                            \
+  template double cross_entropy_reference(const std::byte*, core::dtype, uint64_t, uint64_t, const int64_t*, Wide*, \
+                                          const loss_form&, const float*);                                          \
+  template void cross_entropy_part_reference(const std::byte*, core::dtype, uint64_t, uint64_t, uint64_t,           \
+                                             const int64_t*, Wide*, const loss_form&);                              \
+  template double joined_cross_entropy(const Wide*, uint64_t, uint64_t, uint64_t, Wide*, const loss_form&,          \
+                                       const float*);                                                               \
+  template void cross_entropy_backward_reference(std::byte*, core::dtype, uint64_t, uint64_t, uint64_t,             \
+                                                 const int64_t*, const Wide*, double, const loss_form&, const float*)
 TROUPE_CROSS_ENTROPY_TWINS(float);
 TROUPE_CROSS_ENTROPY_TWINS(double);
 

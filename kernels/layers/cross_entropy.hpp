@@ -30,19 +30,22 @@ struct loss_form {
 
 /// Computes the cross-entropy of `rows` x `width` logits of `type` (f32, bf16 or f16): sets log_sums[r] = log(sum of
 /// e^x over row r), and returns the sum over the rows, in order, of log_sums[r] less the logit of `targets[r]`, which
-/// is a column, or of the losses that `form` describes. A row whose target is core::no_target adds nothing, and its
-/// log_sums[r] is infinite. A row's bits depend on the row alone. The running sum is relative to the largest logit so
-/// far, and is scaled when a block has a larger one. Source: Milakov, Gimelshein 2018 (arXiv:1805.02867), section 3.
+/// is a column, or of the losses that `form` describes, each times weights[r] unless `weights` is null. A row whose
+/// target is core::no_target adds nothing, and its log_sums[r] is infinite. A row's bits depend on the row alone. The
+/// running sum is relative to the largest logit so far, and is scaled when a block has a larger one. Source: Milakov,
+/// Gimelshein 2018 (arXiv:1805.02867), section 3.
 double cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
-                     float* log_sums, const loss_form& form = {});
+                     float* log_sums, const loss_form& form = {}, const float* weights = nullptr);
 
 /// Replaces the logits by their gradient: (e^(x - log_sums[r]) - (1 at the target, else 0)) * factor, in fp32, rounded
-/// once; with `form`, (e^(x - L) * (1 + 2 z_loss L) - share - (1 - label_smoothing at the target, else 0)) * factor.
+/// once; with `form`, (e^(x - L) * (1 + 2 z_loss L) - share - (1 - label_smoothing at the target, else 0)) * factor. If
+/// `weights` is not null, the factor of row r is factor * weights[r], rounded to fp32 (fp64 for f64).
 /// Rows are `stride` elements apart, and the elements between a row's last column and the next row become 0. A
 /// target that is not one of the `width` columns belongs to another rank, and 1 is subtracted nowhere; a row without a
 /// target has the gradient 0.
 void cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
-                            const int64_t* targets, const float* log_sums, double factor, const loss_form& form = {});
+                            const int64_t* targets, const float* log_sums, double factor, const loss_form& form = {},
+                            const float* weights = nullptr);
 
 /// How many numbers per row a rank that has only some of a vocabulary's columns sends to the other ranks: its greatest
 /// logit, the sum of e^(x - greatest), and the target's logit, or 0 if another rank has the target's column. With label
@@ -59,13 +62,14 @@ void cross_entropy_part(const std::byte* logits, core::dtype type, uint64_t rows
 /// the statistics of all ranks, which are `rank_stride` numbers apart. Ranks are added in their order.
 template <class Wide>
 double joined_cross_entropy(const Wide* statistics, uint64_t ranks, uint64_t rank_stride, uint64_t rows, Wide* log_sums,
-                            const loss_form& form = {});
+                            const loss_form& form = {}, const float* weights = nullptr);
 
 /// Scalar implementations of cross_entropy, cross_entropy_part and cross_entropy_backward. With `Wide` = float they
 /// have the same bits, for tests; with `Wide` = double and f64 logits they compute in fp64, for models in fp64.
 template <class Wide>
 double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
-                               const int64_t* targets, Wide* log_sums, const loss_form& form = {});
+                               const int64_t* targets, Wide* log_sums, const loss_form& form = {},
+                               const float* weights = nullptr);
 template <class Wide>
 void cross_entropy_part_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                                   uint64_t stride, const int64_t* targets, Wide* statistics,
@@ -73,6 +77,6 @@ void cross_entropy_part_reference(const std::byte* logits, core::dtype type, uin
 template <class Wide>
 void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                                       uint64_t stride, const int64_t* targets, const Wide* log_sums, double factor,
-                                      const loss_form& form = {});
+                                      const loss_form& form = {}, const float* weights = nullptr);
 
 }  // namespace troupe::kernels

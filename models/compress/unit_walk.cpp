@@ -200,7 +200,7 @@ core::result<std::vector<float>> unit_walk::log_probabilities() {
       targets.insert(targets.end(), row.begin(), row.end());
     }
     const at::Tensor log_sums = at::empty({logits.size(0)}, logits.options()), mean = at::empty({}, logits.options());
-    kernels_for(logits).cross_entropy({}, bytes_of(logits), core_dtype(logits.scalar_type()), rows, width,
+    kernels_for(logits).cross_entropy({}, nullptr, bytes_of(logits), core_dtype(logits.scalar_type()), rows, width,
                                       targets.data(), bytes_in(log_sums), bytes_in(mean));
     const auto* const x = logits.const_data_ptr<float>();
     const auto* const sums = log_sums.const_data_ptr<float>();

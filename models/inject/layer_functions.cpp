@@ -100,7 +100,7 @@ struct mean_loss_function : torch::autograd::Function<mean_loss_function> {
                             const at::Tensor& targets) {
     const at::Tensor scores = given.contiguous(), log_sums = wide_numbers(scores, scores.size(0));
     const at::Tensor loss = at::empty({}, log_sums.options());
-    kernels_for(scores).cross_entropy({}, bytes_of(scores), core_dtype(scores.scalar_type()),
+    kernels_for(scores).cross_entropy({}, nullptr, bytes_of(scores), core_dtype(scores.scalar_type()),
                                       static_cast<uint64_t>(scores.size(0)), static_cast<uint64_t>(scores.size(1)),
                                       targets.const_data_ptr<int64_t>(), bytes_in(log_sums), bytes_in(loss));
     context->save_for_backward({scores, targets, log_sums});
@@ -115,7 +115,7 @@ struct mean_loss_function : torch::autograd::Function<mean_loss_function> {
     const at::Tensor dx = kept[0].clone(at::MemoryFormat::Contiguous);
     const at::Tensor wide = gradients.front().to(log_sums.scalar_type()).contiguous();
     const auto rows = static_cast<uint64_t>(dx.size(0)), width = static_cast<uint64_t>(dx.size(1));
-    kernels_for(dx).cross_entropy_backward({}, bytes_in(dx), core_dtype(dx.scalar_type()), rows, width, width,
+    kernels_for(dx).cross_entropy_backward({}, nullptr, bytes_in(dx), core_dtype(dx.scalar_type()), rows, width, width,
                                            targets.const_data_ptr<int64_t>(), bytes_of(log_sums), bytes_of(wide), rows);
     return {dx, {}};
   }

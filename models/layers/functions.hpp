@@ -101,12 +101,21 @@ void form_logits_backward(const logit_form& form, const at::Tensor& gradient, co
 at::Tensor formed_logits(const segment_scope& scope, const at::Tensor& products, const logit_form& form);
 
 /// Returns the mean cross-entropy of logits (N, V) against the batch's targets, or the mean of the losses that `form`
-/// describes; a scalar in fp32 (fp64 for fp64). Its backward overwrites the logits with their gradient.
+/// describes, each times its weight if the batch has weights; a scalar in fp32 (fp64 for fp64). Its backward overwrites
+/// the logits with their gradient. If the batch asks for logarithms of probabilities, stores them.
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits, const kernels::loss_form& form = {});
 
 /// Returns the target token of each row of `of_rows` (N, ..), which are the tokens in the scope's columns;
 /// core::no_target for rows without one. Throws if a target of the batch is not below `vocabulary`.
 at::Tensor targets_of(const segment_scope& scope, int64_t vocabulary, const at::Tensor& of_rows);
+
+/// Returns the weight of each row of `of_rows` (N, ..), which are the tokens in the scope's columns; undefined if the
+/// batch has no weights.
+at::Tensor weights_of(const segment_scope& scope, const at::Tensor& of_rows);
+
+/// Stores at micro_batch::log_probabilities, for each row (token) of the scope's columns, the logit `at_target` (N) of
+/// its target less `log_sums` (N), the logarithm of the softmax's sum.
+void store_log_probabilities(const segment_scope& scope, const at::Tensor& at_target, const at::Tensor& log_sums);
 
 /// The data that a student's head needs of its teacher: the teacher's last hidden state, the norm and linear layer of
 /// the teacher's head, how they make logits, and the weights of the losses.

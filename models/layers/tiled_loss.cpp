@@ -64,11 +64,12 @@ class tiled_teacher {
 class tiled_head {
  public:
   tiled_head(const at::Tensor& x, const projection& layer, const logit_form& form, const kernels::loss_form& of_loss,
-             const at::Tensor& targets, uint64_t tile_rows)
+             const at::Tensor& targets, const at::Tensor& weights, uint64_t tile_rows)
       : layer_(layer),
         form_(form),
         of_loss_(of_loss),
         targets_(targets),
+        weights_(weights),
         tile_rows_(std::min<int64_t>(static_cast<int64_t>(tile_rows), x.size(0))),
         vocabulary_(layer.w.tensor.size(layer.layout == weight_layout::in_out ? 1 : 0)),
         type_(core_dtype(x.scalar_type())),
@@ -96,9 +97,10 @@ class tiled_head {
   void go_back(int64_t first, const at::Tensor& logits, const at::Tensor& gradient) {
     const int64_t count = logits.size(0);
     (void)mean_of(first, count);
-    kernels_for(logits).cross_entropy_backward(
-        of_loss_, bytes_in(logits), type_, static_cast<uint64_t>(count), width(), width(), targets_at(first),
-        bytes_of(log_sums_.narrow(0, first, count)), bytes_of(gradient), static_cast<uint64_t>(targets_.size(0)));
+    kernels_for(logits).cross_entropy_backward(of_loss_, weights_at(first), bytes_in(logits), type_,
+                                               static_cast<uint64_t>(count), width(), width(), targets_at(first),
+                                               bytes_of(log_sums_.narrow(0, first, count)), bytes_of(gradient),
+                                               static_cast<uint64_t>(targets_.size(0)));
   }
 
   /// Returns the mean loss of rows [first, first + count), whose tiles must have been computed. Uses the function for a
@@ -106,15 +108,21 @@ class tiled_head {
   at::Tensor mean_of(int64_t first, int64_t count) {
     at::Tensor loss = at::empty({}, log_sums_.options());
     const auto rows = static_cast<uint64_t>(count);
-    kernels_for(loss).joined_cross_entropy(of_loss_, bytes_of(statistics_.narrow(0, first, count)), type_, 1,
-                                           rows * kernels::row_statistics, rows,
+    kernels_for(loss).joined_cross_entropy(of_loss_, weights_at(first), bytes_of(statistics_.narrow(0, first, count)),
+                                           type_, 1, rows * kernels::row_statistics, rows,
                                            bytes_in(log_sums_.narrow(0, first, count)), bytes_in(loss));
     return loss;
   }
   at::Tensor mean() { return mean_of(0, targets_.size(0)); }
+  /// Stores the logarithms of the targets' probabilities where the batch wants them. Requires mean().
+  void store(const segment_scope& scope) const { store_log_probabilities(scope, statistics_.select(1, 2), log_sums_); }
   [[nodiscard]] int64_t tile_rows() const { return tile_rows_; }
   [[nodiscard]] int64_t vocabulary() const { return vocabulary_; }
   [[nodiscard]] const int64_t* targets_at(int64_t first) const { return targets_.const_data_ptr<int64_t>() + first; }
+  /// Returns the weights of the rows from `first` on; null if the rows have none.
+  [[nodiscard]] const float* weights_at(int64_t first) const {
+    return weights_.defined() ? weights_.const_data_ptr<float>() + first : nullptr;
+  }
 
  private:
   static at::TensorOptions wide(const at::Tensor& x) {
@@ -125,16 +133,16 @@ class tiled_head {
   const projection& layer_;
   logit_form form_;
   kernels::loss_form of_loss_;
-  const at::Tensor& targets_;
+  const at::Tensor &targets_, &weights_;
   int64_t tile_rows_, vocabulary_;
   core::dtype type_;
   at::Tensor room_, statistics_, log_sums_;
 };
 
 struct tiled_loss_node final : function_node {
-  /// `x`: input of the head, (N, C). `targets`: (N). `loss`: the tensor that forward returned, which gets its value in
-  /// backward.
-  at::Tensor x, targets, loss;
+  /// `x`: input of the head, (N, C). `targets`: (N). `weights`: factor of each row's loss (N); undefined: 1. `loss`:
+  /// the tensor that forward returned, which gets its value in backward.
+  at::Tensor x, targets, weights, loss;
   row_norm norm;
   projection layer;
   logit_form form;
@@ -150,7 +158,7 @@ struct tiled_loss_node final : function_node {
     const at::Tensor of_mean = times_factor(gradients[0].to(loss.scalar_type())).contiguous();
     {
       gradient_sums dw(*slot, layer, x.size(0));
-      tiled_head head(x, layer, form, of_loss, targets, tile_rows);
+      tiled_head head(x, layer, form, of_loss, targets, weights, tile_rows);
       std::optional<tiled_teacher> taught;
       if (teacher) taught.emplace(*teacher, head.tile_rows(), head.vocabulary());
       const auto go_back = [&](int64_t first, int64_t count, const at::Tensor& logits, const at::Tensor& kept) {
@@ -173,6 +181,7 @@ struct tiled_loss_node final : function_node {
   void release_variables() override {
     x.reset();
     targets.reset();
+    weights.reset();
     teacher.reset();
   }
   [[nodiscard]] std::string name() const override { return "tiled_cross_entropy"; }
@@ -193,13 +202,15 @@ at::Tensor tiled_cross_entropy(const segment_scope& scope, const at::Tensor& x, 
     const below_autograd plain;
     node->x = as_rows(x.detach().contiguous());
     node->targets = targets_of(scope, vocabulary, node->x);
+    node->weights = weights_of(scope, node->x);
   }
   if (!wants_node(x)) {
     const below_autograd plain;
-    tiled_head head(node->x, layer, form, of_loss, node->targets, tile_rows);
+    tiled_head head(node->x, layer, form, of_loss, node->targets, node->weights, tile_rows);
     const at::Tensor y = norm.forward(node->x).y;
     head.for_each_tile(y, /*keeps=*/false, [](int64_t, int64_t, const at::Tensor&, const at::Tensor&) {});
     const at::Tensor mean = head.mean();
+    if (scope.batch().log_probabilities != nullptr) head.store(scope);
     return factor == 1 ? mean : mean.mul(factor);
   }
   at::Tensor loss = at::full({}, std::numeric_limits<double>::quiet_NaN(),

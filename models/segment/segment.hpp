@@ -93,6 +93,9 @@ struct micro_batch {
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;
   at::Tensor* logits = nullptr;  ///< forward only: receives the scores that the loss depends on; null: not stored
+  /// Outside of training only: receives the logarithm of the probability of each input's target, (B, T') for the
+  /// columns of the rank, in the type of sums; null: not stored. Not for batches with `targets`.
+  at::Tensor* log_probabilities = nullptr;
   /// Name of the output of the last unit that is stored at `logits`, for a host's model; empty: its only output.
   std::string_view output = {};
   /// True, in training only: the segment keeps its smaller set of activations (`core::segment_info::light`) from
@@ -114,6 +117,8 @@ struct micro_batch {
   /// rows x columns: the token that each input's logits have to find, core::no_target for an input without one; must
   /// outlive forward and backward. Empty: each input's target is the next token.
   std::span<const int64_t> targets = {};
+  /// rows x columns: factor of the loss of each input, on the CPU; must outlive forward and backward. Empty: 1.
+  std::span<const float> weights = {};
   /// Factor by which the mean loss over all inputs is multiplied, so that the mean over the micro-batches of a step is
   /// the mean over the step's targets.
   double loss_factor = 1;

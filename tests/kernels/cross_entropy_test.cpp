@@ -93,6 +93,57 @@ BOOST_AUTO_TEST_CASE(vectors_with_smoothing_and_z_loss_give_the_bits_of_the_scal
       }
 }
 
+BOOST_AUTO_TEST_CASE(vectors_with_weights_give_the_bits_of_the_scalar_twins) {
+  const uint64_t rows = 4, width = loss_block + 17;
+  const std::vector<float> weights{0.25F, -3, 1e-6F, 1}, ones(rows, 1.0F);
+  for (const core::dtype type : fp32_dtypes)
+    for (const loss_form& form : forms) {
+      BOOST_TEST_INFO_SCOPE("smoothing " << form.label_smoothing << ", z " << form.z_loss);
+      BOOST_TEST_INFO_SCOPE(core::name_of(type));
+      const auto logits = stored_as(type, logits_of(rows * width, 5));
+      const auto targets = targets_of(rows, width);
+      const auto* const at = targets.data();
+      std::vector<float> sums(rows), got(rows);
+      auto wanted = logits, plain = logits;
+      const double loss =
+          cross_entropy_reference(logits.data(), type, rows, width, at, sums.data(), form, weights.data());
+      cross_entropy_backward_reference(wanted.data(), type, rows, width, width, at, sums.data(), 0.3, form,
+                                       weights.data());
+      cross_entropy_backward_reference(plain.data(), type, rows, width, width, at, sums.data(), 0.3, form);
+      double sum = 0;
+      for (uint64_t r = 0; r < rows; ++r)
+        sum +=
+            static_cast<double>(weights[r]) * cross_entropy_reference(logits.data() + r * width * core::size_of(type),
+                                                                      type, 1, width, at + r, got.data(), form);
+      BOOST_TEST(loss == sum);
+      for_each_simd_target([&] {
+        auto gradient = logits, with_ones = logits;
+        BOOST_TEST(kernels::cross_entropy(logits.data(), type, rows, width, at, got.data(), form, weights.data()) ==
+                   loss);
+        cross_entropy_backward(gradient.data(), type, rows, width, width, at, got.data(), 0.3, form, weights.data());
+        TROUPE_CHECK_SAME_BITS(gradient, wanted);
+        cross_entropy_backward(with_ones.data(), type, rows, width, width, at, got.data(), 0.3, form, ones.data());
+        TROUPE_CHECK_SAME_BITS(with_ones, plain);
+      });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_gradient_of_weighted_rows_is_that_of_each_row_times_its_weight) {
+  const uint64_t rows = 3, width = 50;
+  const auto values = logits_of(rows * width, 9);
+  std::vector<double> plain(values.begin(), values.end()), weighted = plain, sums(rows);
+  const std::vector<float> weights{2, -0.5F, 0};
+  const auto targets = targets_of(rows, width);
+  const auto bytes_in = [](std::vector<double>& x) { return reinterpret_cast<std::byte*>(x.data()); };
+  cross_entropy_reference(bytes_in(plain), core::dtype::f64, rows, width, targets.data(), sums.data());
+  cross_entropy_backward_reference(bytes_in(plain), core::dtype::f64, rows, width, width, targets.data(), sums.data(),
+                                   1.0);
+  cross_entropy_backward_reference(bytes_in(weighted), core::dtype::f64, rows, width, width, targets.data(),
+                                   sums.data(), 1.0, {}, weights.data());
+  for (uint64_t i = 0; i < plain.size(); ++i)
+    BOOST_TEST(weighted[i] == static_cast<double>(weights[i / width]) * plain[i]);
+}
+
 BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_fp64) {
   const uint64_t rows = 2, width = 9001;
   const auto values = logits_of(rows * width, 3);

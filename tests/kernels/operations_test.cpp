@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_mean_loss_is_written_in_the_type_of_its_sums) {
     BOOST_TEST_INFO_SCOPE(core::name_of(type));
     auto logits = stored_as(type, values);
     std::vector<float> log_sums(rows), loss(1);
-    cpu().cross_entropy({}, logits.data(), type, rows, width, targets.data(), bytes(log_sums), bytes(loss));
+    cpu().cross_entropy({}, nullptr, logits.data(), type, rows, width, targets.data(), bytes(log_sums), bytes(loss));
     const double sum = cross_entropy(logits.data(), type, rows, width, targets.data(), log_sums.data());
     BOOST_TEST(loss[0] == static_cast<float>(sum / 3));
     auto wanted = logits;
@@ -49,14 +49,15 @@ BOOST_AUTO_TEST_CASE(a_mean_loss_is_written_in_the_type_of_its_sums) {
     loss[0] = 2;
     // The backward pass runs on the first two rows of the mean, then on the third.
     const uint64_t first = 2 * width * core::size_of(type);
-    cpu().cross_entropy_backward({}, logits.data(), type, 2, width, width, targets.data(), bytes(log_sums), bytes(loss),
-                                 rows);
-    cpu().cross_entropy_backward({}, logits.data() + first, type, 1, width, width, targets.data() + 2,
+    cpu().cross_entropy_backward({}, nullptr, logits.data(), type, 2, width, width, targets.data(), bytes(log_sums),
+                                 bytes(loss), rows);
+    cpu().cross_entropy_backward({}, nullptr, logits.data() + first, type, 1, width, width, targets.data() + 2,
                                  bytes(log_sums) + 8, bytes(loss), rows);
     TROUPE_CHECK_SAME_BITS(logits, wanted);
   }
   std::vector<double> logits(values.begin(), values.end()), log_sums(rows), loss(1);
-  cpu().cross_entropy({}, bytes(logits), core::dtype::f64, rows, width, targets.data(), bytes(log_sums), bytes(loss));
+  cpu().cross_entropy({}, nullptr, bytes(logits), core::dtype::f64, rows, width, targets.data(), bytes(log_sums),
+                      bytes(loss));
   BOOST_TEST(loss[0] ==
              cross_entropy_reference(bytes(logits), core::dtype::f64, rows, width, targets.data(), log_sums.data()) /
                  3);

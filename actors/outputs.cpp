@@ -98,33 +98,50 @@ part_rows dealt_columns(const std::vector<model_output>& parts, size_t dimension
   return out;
 }
 
-}  // namespace
-
-std::vector<data_outputs> take_outputs(rank_reports& ranks) {
+/// Moves the outputs of the ranks out of the reports, in the order of their places; of ranks with the same tokens only
+/// those of the first one, unless `from_all_tensor_ranks`.
+std::vector<placed_outputs> take_placed(rank_reports& ranks, bool from_all_tensor_ranks) {
   std::vector<placed_outputs> found;
   for (rank_report& r : ranks) {
     const plan::job_layout& l = *r.spans.plan->layout;
     const uint32_t rank = r.rank, tensor = l.options.mesh.tensor_at(rank);
     auto all = std::exchange(r.outputs, {});
-    const bool has_some = !all.empty() && !all.front().values.empty() && (tensor == 0 || in_parts(l));
-    if (has_some)
+    if (!all.empty() && !all.front().values.empty() && (tensor == 0 || from_all_tensor_ranks))
       found.push_back({l.options.mesh.samples_at(rank), l.options.mesh.sequence_at(rank), tensor, std::move(all)});
   }
   std::ranges::sort(found, {}, &placed_outputs::place);
-  const auto same_tokens = [](const auto& a, const auto& b) {
-    return a.samples == b.samples && a.sequence == b.sequence;
-  };
-  const auto same_samples = [](const auto& a, const auto& b) { return a.samples == b.samples; };
+  return found;
+}
+
+/// Joins the outputs of ranks that have parts of the same samples; positions are the dimension that is `from_last`
+/// before the last one.
+std::vector<data_outputs> whole_samples(std::vector<placed_outputs> found, const rank_reports& ranks,
+                                        size_t from_last) {
   if (found.empty()) return {};
   const core::column_order order = ranks.front().spans.plan->options().mesh.degree(core::axis::context) > 1
                                        ? core::column_order::two_ended
                                        : core::column_order::neighbours;
-  found = joined_where(std::move(found), same_tokens, 0, side_by_side);
-  found = joined_where(std::move(found), same_samples, 1,
+  const auto same_samples = [](const auto& a, const auto& b) { return a.samples == b.samples; };
+  found = joined_where(std::move(found), same_samples, from_last,
                        [order](const auto& parts, size_t dimension) { return dealt_columns(parts, dimension, order); });
   std::vector<data_outputs> out;
   for (auto& x : found) out.push_back({x.samples, std::move(x.micros)});
   return out;
+}
+
+}  // namespace
+
+std::vector<data_outputs> take_outputs(rank_reports& ranks) {
+  if (ranks.empty()) return {};
+  const auto same_tokens = [](const auto& a, const auto& b) {
+    return a.samples == b.samples && a.sequence == b.sequence;
+  };
+  auto found = take_placed(ranks, in_parts(*ranks.front().spans.plan->layout));
+  return whole_samples(joined_where(std::move(found), same_tokens, 0, side_by_side), ranks, 1);
+}
+
+std::vector<data_outputs> take_log_probabilities(rank_reports& ranks) {
+  return whole_samples(take_placed(ranks, false), ranks, 0);
 }
 
 }  // namespace troupe::actors

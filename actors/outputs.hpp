@@ -14,6 +14,11 @@ struct data_outputs {  ///< outputs of all ranks that compute the same samples, 
   std::vector<model_output> micros;
 };
 
+/// Moves the logarithms of probabilities (kept_outputs::log_probabilities) of a run out of the reports and returns them
+/// whole, [row, position], once for each data position, by ascending position. Ranks that share a vocabulary have equal
+/// ones.
+std::vector<data_outputs> take_log_probabilities(rank_reports& ranks);
+
 /// Moves the outputs of a run out of the reports and returns them whole, once for each data position, by ascending
 /// position.
 std::vector<data_outputs> take_outputs(rank_reports& ranks);

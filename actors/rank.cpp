@@ -88,8 +88,10 @@ void run_control(rank_self self) {
     const uint32_t load = *id;
     const auto& order = s.context->order;
     s.context->spans[load].start_ns.store(now_ns(self), std::memory_order_relaxed);
-    if (order.given || s.context->plan().instructions[load].micro >= s.context->micros()) {
-      load_ended(self, load, order.given);
+    const uint32_t micro = s.context->plan().instructions[load].micro;
+    if (!order.given.empty() || micro >= s.context->micros()) {
+      const uint32_t position = s.context->plan().options().mesh.samples_at(s.setup.rank);
+      load_ended(self, load, order.given_for(micro, position, s.context->micros()));
       continue;
     }
     const uint64_t run = order.run;

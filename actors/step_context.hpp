@@ -36,18 +36,31 @@ struct model_output {
   std::vector<float> values;
 };
 
+/// The outputs of the model that a run of an evaluation stores in step_context::logits: none, the scores before the
+/// loss, or the logarithm of the probability of each input's next token.
+enum class kept_outputs : uint8_t { none, scores, log_probabilities };
+
 /// Options of one run of a plan, in addition to the number of the step.
 struct run_wish {
-  /// batch that every micro-batch of the run uses in place of the loader's (generation); may be null
-  std::shared_ptr<const data::batch> given{};
+  /// Batches that the run uses in place of the loader's, [micro-batch * data positions + data position]; one batch: all
+  /// ranks use it in every micro-batch. Empty: the loader's.
+  std::vector<std::shared_ptr<const data::batch>> given{};
   /// Number of micro-batches of an evaluation; the plan's further micro-batches are skipped, and `step` is the number
   /// of the first. 0: as many as the plan has.
   uint32_t micros = 0;
-  bool keeps_logits = false;  ///< true: an evaluation stores the model's output in step_context::logits
+  kept_outputs keeps = kept_outputs::none;  ///< what an evaluation stores in step_context::logits
   /// Evaluations of a host program's model: name of the output of its last unit that is stored in step_context::logits;
   /// empty: the unit has one output only
   std::string output{};
   bool computes_loss = true;  ///< false: an evaluation computes outputs only
+
+  /// Returns the batch of `given` for a micro-batch of a data position, in a run of `micros` micro-batches; null if
+  /// there is none.
+  [[nodiscard]] std::shared_ptr<const data::batch> given_for(uint32_t micro, uint32_t position, uint32_t micros) const {
+    if (given.size() <= 1) return given.empty() ? nullptr : given.front();
+    const uint64_t at = uint64_t{micro} * (given.size() / micros) + position;
+    return at < given.size() ? given[at] : nullptr;
+  }
 };
 
 /// The order for one run of a plan: its settings, equal on all ranks.

@@ -110,6 +110,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, seed_, step, training()};
     out.document_start = b.document_start;
     out.targets = b.targets;
+    out.weights = b.weights;
     out.loss_factor = b.loss_factor;
     out.by_token = &b.by_token;
     out.by_column = &b.by_column;
@@ -151,7 +152,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       return {};
     }
     at::Tensor logits;
-    if (context_->order.keeps_logits) batch.logits = &logits;
+    if (context_->order.keeps == kept_outputs::scores) batch.logits = &logits;
+    if (context_->order.keeps == kept_outputs::log_probabilities) batch.log_probabilities = &logits;
     batch.output = context_->order.output;
     batch.computes_loss = context_->order.computes_loss;
     const bool keep = keeps_runs(x.subject);
@@ -192,7 +194,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     // not keep them.
     const bool exchanged = what.ranks > 1;
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
-    if (logits.defined()) keep_logits(x.micro, logits);
+    if (logits.defined()) keep_output(x.micro, logits);
     if (!gives_loss(p(), x)) return {};
     const at::Tensor mean = std::exchange(hidden_, {});
     return loss_comes_late() ? core::result<void>() : losses_.write(x.micro, mean, memory_->device());
@@ -277,8 +279,8 @@ class compute_executor final : public executor, private models::gradient_sink {
                     slot(x.slots.leaving), p().table().units[x.subject].name);
   }
 
-  void keep_logits(uint32_t micro, const at::Tensor& logits) {
-    const at::Tensor wide = logits.to(at::kCPU, at::kFloat).contiguous();
+  void keep_output(uint32_t micro, const at::Tensor& output) {
+    const at::Tensor wide = output.to(at::kCPU, at::kFloat).contiguous();
     context_->logits.resize(context_->micros());
     const auto* values = wide.const_data_ptr<float>();
     context_->logits[micro] = {wide.sizes().vec(), {values, values + wide.numel()}};

@@ -46,18 +46,14 @@ core::result<run_outcome> leading_calls::run(plan::plan_choice which, const std:
   c.step = order->step;
   c.which = which;
   c.micros = order->micros;
-  c.keeps_logits = order->keeps_logits;
+  c.keeps = order->keeps;
   c.computes_loss = order->computes_loss;
   c.output = order->output;
   c.early_updates = run_.passes.updates_early();
   c.settings = order->settings;
-  if (order->given) {
-    c.rows = order->given->rows;
-    c.columns = order->given->columns;
-    c.tokens = order->given->tokens;
-    c.targets = order->given->targets;
-    c.loss_factor = order->given->loss_factor;
-  }
+  for (const auto& one : order->given)
+    c.given.push_back(
+        {one->rows, one->columns, one->tokens, one->samples, one->targets, one->weights, one->loss_factor});
   if (order->save != nullptr) {
     c.saves_in_memory = order->save == keeper_.under_way();
     const auto& save = c.saves_in_memory ? keeper_.under_way() : run_.saves.writing();

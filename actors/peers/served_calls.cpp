@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
 
 #include "actors/loading/travelling_load.hpp"
@@ -10,10 +11,26 @@
 #include "actors/peers/process_links.hpp"
 #include "actors/processes/machine_clocks.hpp"
 #include "actors/run/training_run.hpp"
+#include "core/token_order.hpp"
+#include "data/batch.hpp"
 
 namespace troupe::actors {
 
 namespace {
+
+/// Returns the batch that a call contains, with the order in which a training step sums gradients of embeddings.
+std::shared_ptr<const data::batch> as_batch(const told_batch& told) {
+  auto out = std::make_shared<data::batch>();
+  out->rows = told.rows;
+  out->columns = told.columns;
+  out->tokens = told.tokens;
+  out->samples = told.samples;
+  out->targets = told.targets;
+  out->weights = told.weights;
+  out->loss_factor = told.loss_factor;
+  if (told.columns > 0) out->by_token = core::order_of_inputs(out->tokens, told.columns - 1);
+  return out;
+}
 
 /// Returns the answer to a call that succeeds without values or fails with an error.
 call_answer answer_of(const core::result<void>& did) {
@@ -60,21 +77,8 @@ core::result<void> served_calls::obey(const cluster::call& c) {
 
 core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
   auto& x = links_;
-  run_wish wish{.given = {},
-                .micros = c.micros,
-                .keeps_logits = c.keeps_logits,
-                .output = c.output,
-                .computes_loss = c.computes_loss};
-  if (c.columns > 0) {
-    auto given = std::make_shared<data::batch>();
-    given->rows = c.rows;
-    given->columns = c.columns;
-    given->tokens = c.tokens;
-    given->targets = c.targets;
-    given->loss_factor = c.loss_factor;
-    given->samples.assign(c.rows, 0);
-    wish.given = std::move(given);
-  }
+  run_wish wish{.micros = c.micros, .keeps = c.keeps, .output = c.output, .computes_loss = c.computes_loss};
+  for (const told_batch& one : c.given) wish.given.push_back(as_batch(one));
   run_.counts.runs = c.run - 1;
   TROUPE_TRY(run_.passes.enter_phase());
   TROUPE_TRY(run_.passes.use_updates(c.early_updates));

@@ -81,19 +81,27 @@ struct kept_name {
   std::string from, to;
 };
 
+/// A batch of the host program's, or one that the leading process has made, as data::batch; the receiver computes the
+/// orders of its inputs.
+struct told_batch {
+  uint64_t rows = 0, columns = 0;
+  std::vector<int64_t> tokens;
+  std::vector<uint64_t> samples;
+  std::vector<int64_t> targets;
+  std::vector<float> weights;
+  double loss_factor = 1;
+};
+
 /// Orders the receiver to run a plan once on its ranks. The fields are the number of the run and its settings.
 struct run_call {
   uint64_t run = 0, step = 0;
   plan::plan_choice which = plan::plan_choice::train;
   // The fields `micros` to `output` have the meaning of the fields of run_wish with these names.
   uint32_t micros = 0;
-  bool keeps_logits = false, computes_loss = true;
+  kept_outputs keeps = kept_outputs::none;
+  bool computes_loss = true;
   std::string output;
-  /// Samples and tokens per sample of the batch `tokens` with which the run computes; 0: the loader's batches.
-  uint64_t rows = 0, columns = 0;
-  std::vector<int64_t> tokens;
-  std::vector<int64_t> targets;  ///< targets of the batch `tokens`; empty: the next tokens
-  double loss_factor = 1;        ///< factor of the mean loss of the batch `tokens`
+  std::vector<told_batch> given;  ///< batches of run_wish::given
   // Settings of plans that save; unused by all other plans.
   bool saves_in_memory = false;
   std::string invitation, request;             ///< invitation and request of the save, encoded as in part_result.hpp

@@ -159,7 +159,7 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
     const auto micros = static_cast<uint32_t>(std::min(n - done, at_once));
     TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::evaluate, done,
                                                    {.micros = micros,
-                                                    .keeps_logits = keeps,
+                                                    .keeps = keeps ? kept_outputs::scores : kept_outputs::none,
                                                     .output = request.output,
                                                     .computes_loss = request.compute_loss}));
     rank_reports& ranks = *did.ranks;
@@ -204,7 +204,7 @@ core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<
     b->tokens.assign(text.end() - static_cast<long>(seen), text.end());
     b->tokens.push_back(0);  // placeholder for the target; generation computes no loss
     b->samples = {0};
-    TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::generate, run.progress.steps, {.given = b}));
+    TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::generate, run.progress.steps, {.given = {b}}));
     const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(plan.config->seed),
                                                                             0x73616D70U /* the sampler's stream */});
     const auto outputs = take_outputs(*did.ranks);
@@ -240,7 +240,7 @@ core::result<double> next_loss(training_run& run) {
                         "data.masking.probability or train_micro_batch_size_per_gpu");
     next.document_start.clear();  // the other processes receive only the tokens
     next.by_column = {};
-    const run_wish wish{.given = std::make_shared<const data::batch>(std::move(next)), .micros = 1};
+    const run_wish wish{.given = {std::make_shared<const data::batch>(std::move(next))}, .micros = 1};
     TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::evaluate, run.progress.steps, wish));
     const auto& losses = did.ranks->front().losses;  // one for each data rank
     const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / double(losses.size());

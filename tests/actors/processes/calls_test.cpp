@@ -25,7 +25,7 @@ T behind_bytes(const T& x) {
 
 run_call some_run() {
   run_call out;
-  out.tokens = {1, 2, 3};
+  out.given = {{1, 3, {1, 2, 3}, {0}, {}, {}, 1}};
   return out;
 }
 
@@ -82,14 +82,18 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   run.run = 7;
   run.step = UINT64_MAX;
   run.which = plan::plan_choice::generate;
-  run.tokens = {1, -2, INT64_MAX};
-  run.columns = 4;
+  run.given = {{2, 2, {1, -2, INT64_MAX, 0}, {7, 8}, {-2, 0}, {0.5F, -1e-30F}, 3}, {}};
+  run.keeps = kept_outputs::log_probabilities;
   run.invitation = std::string("\0x", 2);
   run.computes_loss = false;
   run.settings = {{0.1, 0.9, std::nullopt}, {1e-310, std::nullopt, 0.25}};
   const auto r = behind_bytes(run);
-  BOOST_TEST((r.run == 7 && r.step == UINT64_MAX && r.which == plan::plan_choice::generate && r.tokens == run.tokens));
-  BOOST_TEST((r.columns == 4 && r.invitation == run.invitation && !r.computes_loss && !r.saves_in_memory));
+  BOOST_TEST((r.run == 7 && r.step == UINT64_MAX && r.which == plan::plan_choice::generate));
+  BOOST_TEST_REQUIRE(r.given.size() == 2U);
+  const auto &told = r.given.front(), &given = run.given.front();
+  BOOST_TEST((told.rows == 2 && told.columns == 2 && told.tokens == given.tokens && told.samples == given.samples));
+  BOOST_TEST((told.targets == given.targets && told.weights == given.weights && told.loss_factor == 3));
+  BOOST_TEST((r.keeps == run.keeps && r.invitation == run.invitation && !r.computes_loss && !r.saves_in_memory));
   BOOST_TEST_REQUIRE(r.settings.size() == 2U);
   BOOST_TEST((r.settings[0].lr == 0.1 && r.settings[0].beta1 == 0.9 && !r.settings[0].weight_decay));
   BOOST_TEST((r.settings[1].lr == 1e-310 && !r.settings[1].beta1 && r.settings[1].weight_decay == 0.25));

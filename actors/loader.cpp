@@ -46,7 +46,7 @@ std::deque<loader_state::prepared>::iterator keep(loader_state& s, const next_ba
 
 // Returns the micro-batch that a rank requests after `k`.
 next_batch following(const loader_setup& s, next_batch k) {
-  if (++k.micro >= s.shape.micros || k.which == plan::plan_choice::evaluate) {
+  if (k.which == plan::plan_choice::evaluate || ++k.micro >= s.shape.micros_of(k.step)) {
     k.micro = 0;
     ++k.step;
   }

@@ -67,9 +67,8 @@ batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place plac
                                    std::span(out.document_start).subspan(r * corpus.sequence(), corpus.sequence()));
     if (corpus.selects_targets()) {
       const auto mine = std::span(out.targets).subspan(r * corpus.sequence(), corpus.sequence());
-      targets += corpus.masking() != nullptr
-                     ? corpus.masking()->apply(part, at, row.first(corpus.sequence()), mine)
-                     : from.stream->find_targets(from.first, row, mine);
+      targets += corpus.masking() != nullptr ? corpus.masking()->apply(part, at, row.first(corpus.sequence()), mine)
+                                             : from.stream->find_targets(from.first, row, mine);
     }
     out.samples[r] = at;
   }
@@ -97,7 +96,7 @@ batch training_rows(const corpus& corpus, uint64_t first, uint64_t rows, const l
 /// Returns the samples of the step, which all its micro-batches take their rows from.
 core::result<std::shared_ptr<const corpus::step_samples>> samples_of_step(const corpus& corpus,
                                                                           const batch_shape& shape, uint64_t step) {
-  std::vector<uint64_t> positions(shape.global_rows());
+  std::vector<uint64_t> positions(shape.rows_of(step));
   for (uint64_t n = 0; n < positions.size(); ++n)
     positions[n] = shape.skipped.position_of(shape.samples_before(step) + n);
   return corpus.read_step(positions);
@@ -118,11 +117,37 @@ batch counted_rows(const corpus& corpus, const batch_shape& shape, uint64_t step
     return {};
   };
   batch out = training_rows(corpus, shape.samples_before(step) + begin, shape.rows, shape.skipped, take);
-  if (!out.failure) out.loss_factor = factor_of(shape.global_rows() * corpus.sequence(), all.targets);
+  if (!out.failure) out.loss_factor = factor_of(shape.rows_of(step) * corpus.sequence(), all.targets);
   return out;
 }
 
 }  // namespace
+
+batch_shape::ramp_part batch_shape::part_at(uint64_t sample) const {
+  const uint64_t parts = (global_rows() - ramp.first_rows) / ramp.added_rows, at = sample * parts / ramp.samples;
+  return {ramp.first_rows + at * ramp.added_rows, core::div_up((at + 1) * ramp.samples, parts)};
+}
+
+uint64_t batch_shape::samples_before(uint64_t step) const {
+  uint64_t at = first_sample, left = step - first_step;
+  while (left > 0 && at < ramp.samples) {
+    const ramp_part now = part_at(at);
+    const uint64_t steps = std::min(left, core::div_up(now.end - at, now.rows));
+    at += steps * now.rows;
+    left -= steps;
+  }
+  return at + left * global_rows();
+}
+
+uint64_t batch_shape::rows_from(uint64_t sample) const {
+  return sample < ramp.samples ? part_at(sample).rows : global_rows();
+}
+
+batch_shape batch_shape::from_the_start() const {
+  batch_shape out = *this;
+  out.first_step = out.first_sample = 0;
+  return out;
+}
 
 batch make_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped) {
   return training_rows(corpus, first, rows, skipped, read_window);
@@ -134,10 +159,10 @@ core::result<uint64_t> targets_of_step(const corpus& corpus, const batch_shape& 
 }
 
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {
-  if (micro >= shape.micros || rank >= shape.ranks || step < shape.first_step)
+  if (step < shape.first_step || micro >= shape.micros_of(step) || rank >= shape.ranks)
     return failed_batch(fmt::format(
         "no such micro-batch: number {} of rank {} in step {}; there are {} of {} data ranks, from step {} on", micro,
-        rank, step, shape.micros, shape.ranks, shape.first_step));
+        rank, step, step < shape.first_step ? shape.micros : shape.micros_of(step), shape.ranks, shape.first_step));
   const uint64_t first = shape.first_sample_of(step, micro, rank);
   batch out = corpus.selects_targets() ? counted_rows(corpus, shape, step, first - shape.samples_before(step))
                                        : make_rows(corpus, first, shape.rows, shape.skipped);

@@ -14,29 +14,56 @@ namespace troupe::data {
 
 class corpus;
 
+/// Growth of the global batch at the beginning of a run, as Megatron-LM's --rampup-batch-size has it: a step that
+/// begins at sample s has first_rows samples, and added_rows more for each of the equal parts of `samples` that s has
+/// passed, until the batch is whole. The parts are as many as the batch grows times.
+struct batch_ramp {
+  uint64_t first_rows = 0;  ///< global batch of the first step; 0: the batch does not grow
+  uint64_t added_rows = 0;  ///< number of samples by which it grows at a time
+  uint64_t samples = 0;     ///< sample from which on steps have the whole batch
+  bool operator==(const batch_ramp&) const = default;
+};
+
 /// How a step's global batch is split. Samples that a run leaves out (`skipped`) are not counted: sample n is at
 /// position skipped.position_of(n) of the order. Step `s` uses samples [s * B, (s + 1) * B), B = global_rows(). If a
-/// run resumes from a run with another B, step first_step begins at first_sample and later steps follow. Inside a step
-/// the micro-batch is the slowest index, then the rank, then the row:
+/// run resumes from a run with another B, or has trained on a host program's batches, step first_step begins at
+/// first_sample and later steps follow. While the batch grows (`ramp`), a step has fewer micro-batches, and its number
+/// of samples follows from its first sample. Inside a step the micro-batch is the slowest index, then the rank, then
+/// the row:
 ///   sample = begin of s + (micro * ranks + rank) * rows + row
-/// Therefore the samples of a step depend on B alone, not on how it is split.
+/// Therefore the samples of a step depend on B and the ramp alone, not on how it is split.
 struct batch_shape {
   uint64_t rows = 1;    ///< number of samples of one micro-batch on one rank
   uint32_t ranks = 1;   ///< number of data-parallel ranks that share a step's batch
-  uint32_t micros = 1;  ///< number of micro-batches of one step (gradient accumulation)
+  uint32_t micros = 1;  ///< number of micro-batches of one step with the whole batch (gradient accumulation)
   uint64_t first_step = 0, first_sample = 0;
   left_out skipped{};
+  batch_ramp ramp{};
+  /// Returns the number of samples of a step with the whole batch.
   [[nodiscard]] uint64_t global_rows() const { return rows * ranks * micros; }
 
   /// Returns the number of samples that the steps before `step` use, counting only samples that are not left out;
   /// `step` must not be before first_step.
-  [[nodiscard]] uint64_t samples_before(uint64_t step) const {
-    return first_sample + (step - first_step) * global_rows();
+  [[nodiscard]] uint64_t samples_before(uint64_t step) const;
+  /// Returns the number of samples of a step that begins at sample `sample`.
+  [[nodiscard]] uint64_t rows_from(uint64_t sample) const;
+  /// Returns the number of samples of `step`, and of its micro-batches; `step` must not be before first_step.
+  [[nodiscard]] uint64_t rows_of(uint64_t step) const { return rows_from(samples_before(step)); }
+  [[nodiscard]] uint32_t micros_of(uint64_t step) const {
+    return ramp.first_rows == 0 ? micros : static_cast<uint32_t>(rows_of(step) / (rows * ranks));
   }
+  /// Returns this shape for a run that begins at step 0 and sample 0.
+  [[nodiscard]] batch_shape from_the_start() const;
   /// Returns the first sample of a micro-batch, counting only samples that are not left out.
   [[nodiscard]] uint64_t first_sample_of(uint64_t step, uint32_t micro, uint32_t rank) const {
     return samples_before(step) + (uint64_t{micro} * ranks + rank) * rows;
   }
+
+ private:
+  struct ramp_part {             // steps of one size, while the batch grows
+    uint64_t rows = 0, end = 0;  // samples of a step that begins before sample `end`
+  };
+  [[nodiscard]] ramp_part part_at(uint64_t sample) const;
 };
 
 struct batch {  ///< the tokens of one micro-batch on one rank

@@ -231,6 +231,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   TROUPE_TRY(write_plans(b, watch));
   TROUPE_TRY(size_phases(b, watch));
   if (b.early.worth > 0) TROUPE_TRY(make_room_for_early_updates(b));
+  TROUPE_TRY(make_room_for_counts(b));
   make_room_for_inputs(b);
   for (const auto& p : b.train.plans())
     for (const auto& x : p->instructions)

@@ -3,7 +3,44 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/sections/step_counts.hpp"
+#include "job/pipeline.hpp"
+
 namespace troupe::job {
+namespace {
+
+plan::plan_options& options_in(blueprint& b, plan::plan_choice which) { return b.options[static_cast<size_t>(which)]; }
+
+/// Writes the plans of the options in `out`, enlarges its pools, and proves all of them.
+core::result<void> write_changed(const blueprint& b, changed_steps& out) {
+  for (const auto* options : {&out.train_saving, &out.train}) {
+    TROUPE_ASSIGN(auto plans, step_plans::write(b.table, *options));
+    note_pools(plans, out.pools);
+    out.plans = std::move(plans);
+    if (options == &out.train) break;
+    TROUPE_TRY(out.plans.prove());
+  }
+  TROUPE_ASSIGN(auto ranks, out.plans.proved());
+  out.ranks = std::move(ranks);
+  return {};
+}
+
+/// Returns the pipeline of steps of `micros` micro-batches with the stages that the blueprint has.
+core::result<plan::pipeline_options> pipeline_of(const blueprint& b, uint32_t micros) {
+  if (!b.pipeline.is_cut() || micros == b.config->gradient_accumulation_steps) return b.pipeline.training;
+  config::job_config c = *b.config;
+  c.gradient_accumulation_steps = micros;
+  c.pipeline.first_units.clear();
+  for (const uint32_t unit : b.pipeline.training.first_unit)
+    c.pipeline.first_units.push_back(unit - b.table->teacher_units);
+  auto trains = b.options[static_cast<size_t>(plan::plan_choice::train)];
+  trains.accumulation = micros;
+  trains.pipeline = {};
+  TROUPE_ASSIGN(auto chosen, choose_pipeline(c, *b.table, trains));
+  return std::move(chosen.training);
+}
+
+}  // namespace
 
 void note_pools(const step_plans& plans, std::vector<plan::pool_sizes>& all) {
   all.resize(plans.ranks());
@@ -33,18 +70,45 @@ core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wi
   out.train = b.options[static_cast<size_t>(plan::plan_choice::train)];
   out.train_saving = b.options[static_cast<size_t>(plan::plan_choice::train_saving)];
   out.pools = b.pools;
-  for (auto* options : {&out.train_saving, &out.train}) {
-    take_passes(compiled.chosen.options, *options);
-    TROUPE_ASSIGN(auto plans, step_plans::write(b.table, *options));
-    note_pools(plans, out.pools);
-    out.plans = std::move(plans);
-    if (options == &out.train) break;
-    TROUPE_TRY(out.plans.prove());
-  }
-  TROUPE_ASSIGN(auto ranks, out.plans.proved());
-  out.ranks = std::move(ranks);
+  for (auto* options : {&out.train_saving, &out.train}) take_passes(compiled.chosen.options, *options);
+  TROUPE_TRY(write_changed(b, out));
   out.compiled = std::move(compiled);
   return out;
+}
+
+core::result<changed_steps> with_micros(const blueprint& b, uint32_t micros) {
+  TROUPE_ASSIGN(const auto pipeline, pipeline_of(b, micros));
+  changed_steps out;
+  out.train = b.options[static_cast<size_t>(plan::plan_choice::train)];
+  out.train_saving = b.options[static_cast<size_t>(plan::plan_choice::train_saving)];
+  out.pools = b.pools;
+  for (auto* options : {&out.train_saving, &out.train}) {
+    options->accumulation = micros;
+    options->pipeline = pipeline;
+  }
+  TROUPE_TRY(write_changed(b, out));
+  return out;
+}
+
+core::result<void> make_room_for_counts(blueprint& b) {
+  if (!config::has_other_counts(*b.config)) return {};
+  if (const auto found = config::find_count_problem(*b.config))
+    return core::fail(core::error_kind::bad_input, found->key + ": " + found->text);
+  if (b.compression->phases().size() > 1)
+    return core::fail(core::error_kind::bad_input,
+                      "compression_training: techniques that begin during a run cannot be combined with steps of "
+                      "different numbers of micro-batches (data.rampup_batch_size, managed_gradient_accumulation: "
+                      "false); let them begin with the run");
+  for (const uint32_t micros : config::other_step_counts(*b.config))
+    for (const bool early : {false, true}) {
+      if (early && b.early.worth == 0) continue;
+      blueprint asked = b;
+      for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving})
+        if (early) options_in(asked, which).updates.speculate = true;
+      TROUPE_ASSIGN(auto steps, with_micros(asked, micros));
+      b.pools = std::move(steps.pools);
+    }
+  return {};
 }
 
 core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& chosen) {

@@ -1,5 +1,6 @@
-// Changes the training steps of a blueprint during a run, when a phase of compression begins or passes are chosen anew.
-// Makes the new plans; the code that runs them switches to them between two steps.
+// Changes the training steps of a blueprint during a run, when a phase of compression begins, passes are chosen anew or
+// a step has another number of micro-batches. Makes the new plans; the code that runs them switches to them between two
+// steps.
 #pragma once
 
 #include <memory>
@@ -34,6 +35,16 @@ core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wi
 /// Applies the passes in `chosen`, which rank 0's process chose for this blueprint, to its training steps. Pools become
 /// as large as the largest plan of these steps needs. On an error the blueprint stays unchanged.
 core::result<void> use_chosen_passes(blueprint& b, const plan::plan_options& chosen);
+
+/// Returns the plans of training steps of `micros` micro-batches, from 1 to gradient_accumulation_steps, in which every
+/// state stays in its place and every unit in its pipeline stage. Errors: those of choose_pipeline, for a schedule that
+/// has no such number, and of the plan checker.
+core::result<changed_steps> with_micros(const blueprint& b, uint32_t micros);
+
+/// Enlarges the pools of a blueprint for steps of the other numbers of micro-batches that its job may have
+/// (config/sections/step_counts.hpp), and proves their plans. Errors: those of with_micros; bad_input for batch sizes
+/// at this degree that the job cannot have.
+core::result<void> make_room_for_counts(blueprint& b);
 
 /// Enlarges the pools `all`, indexed by rank, to at least the sizes that `plans` need.
 void note_pools(const step_plans& plans, std::vector<plan::pool_sizes>& all);

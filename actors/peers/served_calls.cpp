@@ -82,6 +82,7 @@ core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
   run_.counts.runs = c.run - 1;
   TROUPE_TRY(run_.passes.enter_phase());
   TROUPE_TRY(run_.passes.use_updates(c.early_updates));
+  TROUPE_TRY(run_.passes.use_micros(c.step_micros));
   TROUPE_TRY(run_.term->want(c.which));
   auto order = run_.steps.order_for(c.which, c.step, wish);
   if (c.settings.size() != order->settings.size())

@@ -102,6 +102,7 @@ struct run_call {
   bool computes_loss = true;
   std::string output;
   std::vector<told_batch> given;  ///< batches of run_wish::given
+  uint32_t step_micros = 1;       ///< number of micro-batches of training steps
   // Settings of plans that save; unused by all other plans.
   bool saves_in_memory = false;
   std::string invitation, request;             ///< invitation and request of the save, encoded as in part_result.hpp

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/run/training_run.hpp"
+#include "config/sections/step_counts.hpp"
 #include "plan/layout/activation_extents.hpp"
 #include "plan/memory_places.hpp"
 #include "storage/memory/memory_room.hpp"
@@ -262,6 +263,31 @@ core::result<void> pass_scheduler::use_updates(bool early) {
   return {};
 }
 
+uint32_t pass_scheduler::step_micros() const {
+  return run_.term->plan.options[static_cast<size_t>(plan::plan_choice::train)].accumulation;
+}
+
+core::result<void> pass_scheduler::use_micros(uint32_t micros) {
+  if (micros == step_micros()) return {};
+  auto& kept = run_.term->steps_of_count;
+  if (kept.size() >= run_term::kept_counts_max) kept.clear();
+  const std::pair key(micros, updates_early());
+  auto found = kept.find(key);
+  if (found == kept.end()) {
+    TROUPE_ASSIGN(auto made, job::with_micros(run_.term->plan, micros));
+    found = kept.emplace(key, std::move(made)).first;
+  }
+  job::changed_steps changed = found->second;
+  // Pools never shrink: the run may have enlarged them since the plans were made.
+  for (size_t r = 0; r < changed.pools.size(); ++r)
+    for (size_t k = 0; k < plan::num_pools; ++k)
+      changed.pools[r].bytes[k] = std::max(changed.pools[r].bytes[k], run_.term->plan.pools[r].bytes[k]);
+  auto ok = use_steps(changed);
+  if (!ok) return core::fail(ok.error().in(fmt::format("a step of {} micro-batches", micros)));
+  forget_measurements();
+  return {};
+}
+
 core::result<void> pass_scheduler::change_updates() {
   if (!std::exchange(change_of_updates_, false)) return {};
   const bool early = !updates_early();
@@ -325,6 +351,10 @@ plan::joined_votes pass_scheduler::vote() {
 
 core::result<void> pass_scheduler::compile(std::vector<scheduled_passes> schedule) {
   TROUPE_TRY(run_.sound());
+  if (config::has_other_counts(*run_.term->plan.config))
+    return core::fail(core::error_kind::bad_input,
+                      "compile: cannot be combined with steps of different numbers of micro-batches "
+                      "(data.rampup_batch_size, managed_gradient_accumulation: false)");
   const bool shared = run_.others->are_there();
   std::vector<entry> entries;
   std::vector<told_schedule> told;

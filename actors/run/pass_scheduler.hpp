@@ -47,6 +47,11 @@ class pass_scheduler {
   /// Makes training steps run updates before the vote (`early`) or after it, from the next step on. Without effect if
   /// the configuration fixes that order.
   core::result<void> use_updates(bool early);
+  /// Returns the number of micro-batches of training steps.
+  [[nodiscard]] uint32_t step_micros() const;
+  /// Makes training steps have `micros` micro-batches from the next step on. Errors (nothing has changed): those of
+  /// job::with_micros; limit, if they need more memory than the run has taken.
+  core::result<void> use_micros(uint32_t micros);
   /// Counts whether the updates of a step were undone, from which the run decides whether updates precede the vote;
   /// without effect if the configuration fixes that order.
   void note_undone(bool undone);

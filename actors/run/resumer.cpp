@@ -19,6 +19,7 @@
 #include "config/document/name_map_file.hpp"
 #include "core/number.hpp"
 #include "core/text.hpp"
+#include "data/batch.hpp"
 #include "formats/compressed/source.hpp"
 #include "formats/names/layer_names.hpp"
 #include "formats/names/name_map.hpp"
@@ -132,13 +133,14 @@ core::result<void> same_data(const formats::tensor_source& from, const load_opti
 }
 
 /// Returns the number of the sample with which this run continues at step `run.steps`. The seed determines the order of
-/// samples and the dropout masks; the batch determines which samples a step takes. If seed or batch differ from the
-/// checkpoint's, returns an error unless the options permit it.
+/// samples and the dropout masks; the shape of batches determines which samples a step takes. If seed or batch differ
+/// from the checkpoint's, returns an error unless the options permit it.
 core::result<uint64_t> place_in_data(const formats::tensor_source& from, const load_options& options, uint64_t seed,
-                                     uint64_t batch, remarks& said) {
+                                     const data::batch_shape& shape, remarks& said) {
   const auto& run = from.run;
   const auto folder = formats::shown_place(from);
-  const uint64_t here = *run.steps * batch, place = run.samples.value_or(here);
+  const uint64_t batch = shape.global_rows(), here = shape.from_the_start().samples_before(*run.steps);
+  const uint64_t place = run.samples.value_or(here);
   if (!run.seed) said.unknown.push_back(fmt::format("its seed: {} is assumed", seed));
   if (run.seed && *run.seed != seed) {
     auto change = fmt::format("seed is {}, was {}", seed, *run.seed);
@@ -447,8 +449,8 @@ core::result<void> resumer::take_over(const formats::tensor_source& from, load_o
   if (continues && run.teacher && teacher_) TROUPE_TRY(check_teacher(from.folder, *run.teacher, *teacher_));
   if (continues) {
     TROUPE_TRY(same_data(from, options, run_.data.record(), said));
-    TROUPE_ASSIGN(const auto place, place_in_data(from, options, run_.term->plan.config->seed,
-                                                  run_.term->loader.shape.global_rows(), said));
+    TROUPE_ASSIGN(const auto place,
+                  place_in_data(from, options, run_.term->plan.config->seed, run_.term->loader.shape, said));
     first_sample = place;
   }
   if (options.left_out) {

@@ -184,7 +184,7 @@ void run_recorder::record(const step_report& r, std::shared_ptr<const std::vecto
   send_metrics();
   auto v = std::make_shared<telemetry::step_values>();
   v->step = r.step;
-  v->samples = run_.term->loader.shape.global_rows();
+  v->samples = r.tokens / run_.term->plan.sequence;
   v->global_samples = run_.term->loader.shape.samples_before(r.step);
   v->tokens = r.tokens;
   v->unix_s = core::unix_seconds();

@@ -3,7 +3,11 @@
 // whole term; term_maker.hpp builds it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "actors/company.hpp"
@@ -15,6 +19,7 @@
 #include "actors/memory/whole_states.hpp"
 #include "actors/run/weight_pruner.hpp"
 #include "job/blueprint.hpp"
+#include "job/changed_steps.hpp"
 
 namespace troupe::actors {
 
@@ -40,6 +45,10 @@ class run_term {
   term_memory memory;
   loader_setup loader;  ///< settings of the loader: which micro-batches ranks get, from the term's first sample on
   weight_pruner pruner;
+  /// [number of micro-batches, updates before the vote]: plans of training steps that the term has used or replaced; at
+  /// most kept_counts_max.
+  std::map<std::pair<uint32_t, bool>, job::changed_steps> steps_of_count;
+  static constexpr size_t kept_counts_max = 16;
   std::vector<uint64_t> collectives;  ///< [communicator]: number of its collectives since the term began
   // Declared after the members that the actors use, so that it is destroyed before them.
   std::shared_ptr<company> members;  ///< the term's actors; null: not started yet, or ended

@@ -101,6 +101,8 @@ core::result<run_outcome> step_runner::run_and_tell(plan::plan_choice which, uin
 
 core::result<step_report> step_runner::train_once() {
   TROUPE_TRY(run_.rates.prepare());
+  const uint32_t micros = run_.term->loader.shape.micros_of(run_.progress.steps);
+  TROUPE_TRY(run_.passes.use_micros(micros));
   TROUPE_TRY(run_.others->begin_save_in_memory());
   const bool saves = run_.saves.is_waiting() || run_.others->save_in_memory() != nullptr;
   step_report report;
@@ -122,7 +124,7 @@ core::result<step_report> step_runner::train_once() {
   report.skipped = did.result.skipped;
   report.save_asked = did.save_asked;
   const auto& loader = run_.term->loader;
-  report.tokens = loader.shape.global_rows() * run_.term->plan.sequence;
+  report.tokens = loader.shape.rows * loader.shape.ranks * micros * run_.term->plan.sequence;
   // Counting masked tokens would read the step's texts again.
   if (loader.corpus != nullptr && loader.corpus->selects_targets() && loader.corpus->masking() == nullptr)
     report.counted = data::targets_of_step(*loader.corpus, loader.shape, report.step - 1).value_or(0);

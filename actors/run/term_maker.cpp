@@ -277,6 +277,7 @@ void term_maker::set_batch_shape() {
   loader.cut = run_.data.cut();
   loader.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
                   static_cast<uint32_t>(c.gradient_accumulation_steps)};
+  if (const auto& ramp = c.data.rampup_batch_size; !ramp.empty()) loader.shape.ramp = {ramp[0], ramp[1], ramp[2]};
   loader.first_lost_step = run_.over.lost_step;
   loader.readers.assign(c.parallel.data, 0);
   for (uint32_t r = 0; r < plan.train.ranks(); ++r)

@@ -21,7 +21,6 @@ inline constexpr std::string_view layer_drop = "layer drop";
 inline constexpr std::string_view autocast = "mixed precision chosen per operation";
 inline constexpr std::string_view master_types = "an optimizer with 16-bit master weights and moments";
 inline constexpr std::string_view tuning = "the search for settings";
-inline constexpr std::string_view host_steps = "control of optimizer steps by a host program";
 
 }  // namespace troupe::config::capability
 

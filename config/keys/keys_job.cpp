@@ -40,6 +40,19 @@ hand_made devices_field() {
           [](const job_config& c) -> std::string { return fmt::format("[{}]", fmt::join(c.cuda.devices, ", ")); }};
 }
 
+hand_made ramp_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            if (v.items.size() != 3) return "a list of three numbers: the first batch, an increment and samples";
+            c.data.rampup_batch_size.clear();
+            for (const node_ptr& item : v.items) c.data.rampup_batch_size.push_back(integer_in(*item)->magnitude);
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            const auto& ramp = c.data.rampup_batch_size;
+            return ramp.empty() ? "none" : fmt::format("[{}]", fmt::join(ramp, ", "));
+          }};
+}
+
 hand_made order_field() {
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
             c.order = v.text == "per_step"          ? gradient_order::per_step
@@ -235,6 +248,13 @@ void add_data_keys(key_rows& t) {
       .at_most(1024)
       .into<&job::data, &data::prefetch_batches>()
       .means("Global batches the loader keeps ready.");
+  t.row("data.rampup_batch_size", integers)
+      .at_least(1)
+      .at_most(1e12)
+      .by_hand(ramp_field())
+      .means(
+          "[START, INCREMENT, SAMPLES], as Megatron-LM has it: steps begin with START samples, and have INCREMENT more "
+          "each time that an equal part of SAMPLES is used, until they have `train_batch_size`.");
   add_source_keys(t);
   add_sample_form_keys(t);
   add_masking_keys(t);

@@ -102,9 +102,10 @@ void add_batch_keys(key_rows& t) {
       .means("Micro-batches of one optimizer step.");
   t.row("managed_gradient_accumulation", boolean)
       .by_default("true")
-      .just("true")
-      .needs(capability::host_steps)
-      .means("Count micro-batches; false: the host decides when to step.");
+      .into<&job::managed_gradient_accumulation>()
+      .means(
+          "False: a program decides how many micro-batches each of its steps has, at most "
+          "`gradient_accumulation_steps`, for which memory is taken.");
   t.row("steps_per_print", integer).at_least(1).into<&job::steps_per_print>().means("Log a line every so many steps.");
   t.row("gradient_clipping", number)
       .by_default("1.0")

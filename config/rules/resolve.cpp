@@ -262,6 +262,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
   pruning_rules(given, config, report);
   lora_rules(given, config, report, why);
   skip_rules(given, config, report, why);
+  count_rules(given, config, report, why);
   device_rules(given, config, report, why);
   deepspeed_rules(given, report);
   if (why != purpose::deepspeed) idle_rules(given, config, report);

@@ -67,6 +67,9 @@ void norm_rules(const settings& given, job_config& config, reporter& report, ori
 /// Warns about given keys that have no effect because of other keys.
 void idle_rules(const settings& given, const job_config& config, reporter& report);
 
+/// Refuses steps with different numbers of micro-batches where they cannot be combined with other keys.
+void count_rules(const settings& given, const job_config& config, reporter& report, purpose why);
+
 /// Applies the rules of samples that are left out, and of the reaction to a spike of the loss.
 void skip_rules(const settings& given, job_config& config, reporter& report, purpose why);
 

@@ -151,6 +151,8 @@ struct job_config {            ///< a validated job, never changed once loaded
   uint64_t train_batch_size = 0;
   uint64_t train_micro_batch_size_per_gpu = 0;
   uint64_t gradient_accumulation_steps = 0;
+  /// False: the host program decides how many micro-batches a step has, at most gradient_accumulation_steps.
+  bool managed_gradient_accumulation = true;
   elasticity_section elasticity;  ///< section `elasticity`; if enabled, it determines the three batch sizes
   uint64_t steps_per_print = 0;
   double gradient_clipping = 1.0;

@@ -64,6 +64,9 @@ struct data_section {          ///< configuration section `data`
   uint64_t sequence_length = 0;  ///< number of tokens of a sample; 0: the model's n_positions
   double validation_fraction = 0;
   uint64_t prefetch_batches = 4;
+  /// Global batch of the first step, number of samples by which it grows at a time, and the sample from which on steps
+  /// have train_batch_size samples; empty: every step has.
+  std::vector<uint64_t> rampup_batch_size;
   std::vector<skipped_steps> skip;
 
   /// True if `sources` comes from one of the short forms.

@@ -167,6 +167,41 @@ BOOST_AUTO_TEST_CASE(validation_covers_each_window_once_in_the_order_of_the_text
   BOOST_TEST(window == 18U);
 }
 
+BOOST_AUTO_TEST_CASE(a_batch_grows_by_the_rule_of_megatron) {
+  for (const data::batch_ramp ramp : {data::batch_ramp{4, 4, 24}, {8, 24, 100}, {28, 4, 1}, {4, 4, 7}, {16, 8, 1000}}) {
+    const data::batch_shape shape{.rows = 2, .ranks = 2, .micros = 8, .ramp = ramp};
+    const double increments = double(32 - ramp.first_rows) / double(ramp.added_rows);
+    uint64_t consumed = 0;
+    for (uint64_t step = 0; step < 80; ++step) {
+      const uint64_t grown = uint64_t(double(consumed) / (double(ramp.samples) / increments)) * ramp.added_rows;
+      const uint64_t rows = consumed > ramp.samples ? 32 : ramp.first_rows + grown;
+      BOOST_TEST_REQUIRE(shape.samples_before(step) == consumed);
+      BOOST_TEST_REQUIRE(shape.rows_of(step) == rows);
+      BOOST_TEST_REQUIRE(shape.micros_of(step) == rows / 4);
+      data::batch_shape resumed = shape;
+      resumed.first_step = step;
+      resumed.first_sample = consumed;
+      BOOST_TEST_REQUIRE(resumed.samples_before(step + 5) == shape.samples_before(step + 5));
+      consumed += rows;
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_a_batch_that_grows_follow_each_other) {
+  const counted_text text(1000);
+  const auto corpus = text.corpus(900, 4, 5);
+  const data::batch_shape shape{.rows = 2, .ranks = 2, .micros = 4, .ramp = {4, 4, 24}};
+  uint64_t at = 0;
+  for (uint64_t step = 0; step < 6; ++step)
+    for (uint32_t m = 0; m < shape.micros_of(step); ++m)
+      for (uint32_t r = 0; r < shape.ranks; ++r, at += shape.rows)
+        BOOST_TEST(
+            (data::make_batch(corpus, shape, step, m, r).tokens == data::make_rows(corpus, at, shape.rows).tokens));
+  const auto none = data::make_batch(corpus, shape, 0, 1, 0);
+  BOOST_TEST_REQUIRE(none.failure.has_value());
+  BOOST_TEST(none.failure->text.find("there are 1 of 2 data ranks") != std::string::npos, none.failure->text);
+}
+
 BOOST_AUTO_TEST_CASE(a_batch_that_no_step_has_says_so) {
   const counted_text text(1000);
   const auto corpus = text.corpus(900, 16, 5);

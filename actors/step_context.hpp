@@ -45,6 +45,9 @@ struct run_wish {
   /// Batches that the run uses in place of the loader's, [micro-batch * data positions + data position]; one batch: all
   /// ranks use it in every micro-batch. Empty: the loader's.
   std::vector<std::shared_ptr<const data::batch>> given{};
+  /// Number of samples of a training step on `given` batches of the host program, by which the run's position in its
+  /// data advances.
+  uint64_t own_samples = 0;
   /// Number of micro-batches of an evaluation; the plan's further micro-batches are skipped, and `step` is the number
   /// of the first. 0: as many as the plan has.
   uint32_t micros = 0;

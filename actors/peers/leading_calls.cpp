@@ -52,6 +52,7 @@ core::result<run_outcome> leading_calls::run(plan::plan_choice which, const std:
   c.early_updates = run_.passes.updates_early();
   c.settings = order->settings;
   c.step_micros = run_.passes.step_micros();
+  c.own_samples = order->own_samples;
   for (const auto& one : order->given)
     c.given.push_back(
         {one->rows, one->columns, one->tokens, one->samples, one->targets, one->weights, one->loss_factor});

@@ -409,6 +409,16 @@ core::result<void> process_peers::recover_to(uint64_t steps, const core::error& 
   for (;;) {
     TROUPE_TRY(replace_term(cause));
     if (!leads()) return core::fail(error_kind::peer_lost, "another process leads the run now; this one serves it");
+    if (const uint64_t own = std::min(run_.loop.last_step(), steps); progress.steps < own) {
+      run_.over.why = core::error{
+          error_kind::peer_lost,
+          fmt::format(
+              "{}: the run is back at step {}, and step {} trained on batches of the host program, which cannot "
+              "be repeated: resume from the last checkpoint, or save in memory after each step "
+              "(checkpoint.memory.every_steps: 1)",
+              cause.text, progress.steps, own)};
+      return core::fail(*run_.over.why);
+    }
     auto& counted = links_.counts;
     const uint64_t again = steps - std::min(steps, progress.steps);
     bool good = true;

@@ -77,7 +77,11 @@ core::result<void> served_calls::obey(const cluster::call& c) {
 
 core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
   auto& x = links_;
-  run_wish wish{.micros = c.micros, .keeps = c.keeps, .output = c.output, .computes_loss = c.computes_loss};
+  run_wish wish{.own_samples = c.own_samples,
+                .micros = c.micros,
+                .keeps = c.keeps,
+                .output = c.output,
+                .computes_loss = c.computes_loss};
   for (const told_batch& one : c.given) wish.given.push_back(as_batch(one));
   run_.counts.runs = c.run - 1;
   TROUPE_TRY(run_.passes.enter_phase());
@@ -102,6 +106,7 @@ core::result<void> served_calls::obey(uint64_t number, const run_call& c) {
   }
   TROUPE_ASSIGN(auto did, run_.steps.run_here(c.which, order));
   if (plan::mode_of(c.which) == plan::mode::train) run_.steps.book(did);
+  if (c.own_samples > 0) TROUPE_TRY(run_.steps.take_own_samples(c.own_samples));
   run_.host.deliver();
   run_answer out;
   out.reports = std::move(*did.ranks);

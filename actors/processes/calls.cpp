@@ -62,8 +62,8 @@ void fields(auto& f, output_call& x) { f(x.path, x.content); }
 void fields(auto& f, kept_name& x) { f(x.from, x.to); }
 void fields(auto& f, told_batch& x) { f(x.rows, x.columns, x.tokens, x.samples, x.targets, x.weights, x.loss_factor); }
 void fields(auto& f, run_call& x) {
-  f(x.run, x.step, x.which, x.micros, x.keeps, x.computes_loss, x.output, x.given, x.step_micros, x.saves_in_memory,
-    x.invitation, x.request, x.early_updates, x.settings);
+  f(x.run, x.step, x.which, x.micros, x.keeps, x.computes_loss, x.output, x.given, x.own_samples, x.step_micros,
+    x.saves_in_memory, x.invitation, x.request, x.early_updates, x.settings);
 }
 void fields(auto& f, read_call& x) { f(x.rank, x.parameter, x.part, x.first, x.count, x.type); }
 void fields(auto& f, write_call& x) { f(x.where, x.bytes); }

@@ -102,6 +102,7 @@ struct run_call {
   bool computes_loss = true;
   std::string output;
   std::vector<told_batch> given;  ///< batches of run_wish::given
+  uint64_t own_samples = 0;       ///< as run_wish::own_samples
   uint32_t step_micros = 1;       ///< number of micro-batches of training steps
   // Settings of plans that save; unused by all other plans.
   bool saves_in_memory = false;

@@ -648,6 +648,7 @@ core::result<loaded_checkpoint> resumer::load_once(const std::filesystem::path& 
   TROUPE_ASSIGN(const auto folder, run_.others->load(path, options));
   ++run_.counts.loads;
   run_.rates.forget();
+  run_.loop.forget();  // the weights of its forward passes are gone
   run_.saves.forget_unproved();
   run_.recorder.continue_curves_of(path);
   run_.recorder.go_back();

@@ -99,9 +99,24 @@ core::result<run_outcome> step_runner::run_and_tell(plan::plan_choice which, uin
   return out;
 }
 
-core::result<step_report> step_runner::train_once() {
+core::result<void> step_runner::take_own_samples(uint64_t samples) {
+  auto& shape = run_.term->loader.shape;
+  const uint64_t done = run_.progress.steps;
+  shape.first_sample = shape.samples_before(done - 1) + samples;
+  shape.first_step = done;
+  run_.loop.note_step(done);
+  return run_.resumer.tell_loader();
+}
+
+core::result<step_report> step_runner::train_once(step_data data) {
+  own_step own;
+  if (data == step_data::of_host) {
+    TROUPE_ASSIGN(auto asked, run_.loop.next_step());
+    own = std::move(asked);
+  }
   TROUPE_TRY(run_.rates.prepare());
-  const uint32_t micros = run_.term->loader.shape.micros_of(run_.progress.steps);
+  const bool is_own = own.samples > 0;
+  const uint32_t micros = is_own ? own.micros : run_.term->loader.shape.micros_of(run_.progress.steps);
   TROUPE_TRY(run_.passes.use_micros(micros));
   TROUPE_TRY(run_.others->begin_save_in_memory());
   const bool saves = run_.saves.is_waiting() || run_.others->save_in_memory() != nullptr;
@@ -114,19 +129,28 @@ core::result<step_report> step_runner::train_once() {
     return core::fail(ok.error());
   }
   const int64_t before = core::now_ns();
-  TROUPE_ASSIGN(auto did, run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, run_.progress.steps));
+  TROUPE_ASSIGN(auto did, run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, run_.progress.steps,
+                              {.given = std::move(own.given), .own_samples = own.samples}));
   report.seconds = double(core::now_ns() - before) / 1e9;
   TROUPE_TRY(run_.others->end_save_in_memory());
   book(did);
+  if (is_own)
+    if (auto ok = take_own_samples(own.samples); !ok) {
+      run_.over.why = ok.error();
+      return core::fail(ok.error());
+    }
   report.step = run_.progress.steps;
   report.loss = did.result.loss;
   report.grad_norm = did.result.grad_norm;
   report.skipped = did.result.skipped;
   report.save_asked = did.save_asked;
   const auto& loader = run_.term->loader;
-  report.tokens = loader.shape.rows * loader.shape.ranks * micros * run_.term->plan.sequence;
+  const uint64_t samples = is_own ? own.samples : loader.shape.rows * loader.shape.ranks * micros;
+  report.tokens = samples * run_.term->plan.sequence;
   // Counting masked tokens would read the step's texts again.
-  if (loader.corpus != nullptr && loader.corpus->selects_targets() && loader.corpus->masking() == nullptr)
+  if (is_own)
+    report.counted = own.counted == report.tokens ? 0 : own.counted;
+  else if (loader.corpus != nullptr && loader.corpus->selects_targets() && loader.corpus->masking() == nullptr)
     report.counted = data::targets_of_step(*loader.corpus, loader.shape, report.step - 1).value_or(0);
   const auto spans = std::make_shared<std::vector<telemetry::rank_spans>>();
   for (rank_report& r : *did.ranks) spans->push_back(std::move(r.spans));
@@ -177,11 +201,13 @@ core::result<step_report> step_runner::step() {
   }
   TROUPE_TRY(run_.others->let_join());
   run_.passes.begin_measuring();
-  auto did = run_.outlast([&] { return train_once(); });
+  const auto data = run_.loop.has_backwards() ? step_data::of_host : step_data::of_run;
+  auto did = run_.outlast([&] { return train_once(data); });
   if (!did) {
     run_.host.deliver();
     return core::fail(did.error());
   }
+  run_.loop.forget();
   step_report& report = *did;
   const auto unscaled = over.why;  // set by book(): the loss scale cannot be reduced further
   run_.host.deliver();

@@ -2,6 +2,7 @@
 // Owns the orders to the actors, the wait for their results, and the changes that a step makes to the run's progress.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "actors/messages.hpp"
@@ -13,6 +14,10 @@ namespace troupe::actors {
 
 struct training_run;
 
+/// Selects what a training step trains on: the run's own data, or the batches for which the host program has called
+/// backward (own_loop.hpp).
+enum class step_data : uint8_t { of_run, of_host };
+
 class step_runner {
  public:
   explicit step_runner(training_run& run) : run_(run) {}
@@ -22,7 +27,10 @@ class step_runner {
   /// Implements session::step: runs one training step, with everything before and after it, hooks included.
   core::result<step_report> step();
   /// Runs one training step, and adds it to progress and records; does not notify the host program.
-  core::result<step_report> train_once();
+  core::result<step_report> train_once(step_data data = step_data::of_run);
+  /// Advances the run's position in its data by the `samples` samples of a host program on which the last step has
+  /// trained, so that the run's next step begins behind them. Call after book().
+  core::result<void> take_own_samples(uint64_t samples);
 
   /// Runs a plan once on the ranks of all processes. Warnings of the run wait: the caller passes them to the embedding
   /// program when it has used the result.

@@ -11,6 +11,7 @@
 #include "actors/opening/opening.hpp"
 #include "actors/run/actor_home.hpp"
 #include "actors/run/host_messages.hpp"
+#include "actors/run/own_loop.hpp"
 #include "actors/run/pass_scheduler.hpp"
 #include "actors/run/peers.hpp"
 #include "actors/run/rate_keeper.hpp"
@@ -56,6 +57,7 @@ struct training_run {
 
   term_maker terms{*this};
   step_runner steps{*this};
+  own_loop loop{*this};
   pass_scheduler passes{*this};
   rate_keeper rates{*this};
   run_recorder recorder{*this};

@@ -60,6 +60,12 @@ core::result<void> session::record(std::string_view name, double value) {
   return run_->recorder.record_metric(name, value);
 }
 core::result<step_report> session::step() { return run_->steps.step(); }
+core::result<forward_pass> session::forward(const token_batch& batch) { return run_->loop.forward(batch); }
+core::result<void> session::backward(uint64_t number, double factor) { return run_->loop.backward(number, factor); }
+core::result<void> session::backward(uint64_t number, std::span<const float> gradients) {
+  return run_->loop.backward(number, gradients);
+}
+void session::forget() { run_->loop.forget(); }
 void session::stop(const std::string& why) { run_->home.stops.ask(why); }
 
 std::vector<group_values> session::groups() const { return run_->rates.groups(); }

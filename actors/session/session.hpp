@@ -21,6 +21,7 @@
 #include "actors/run/options.hpp"
 #include "actors/run/reports.hpp"
 #include "actors/saving/save_request.hpp"
+#include "actors/session/own_loop.hpp"
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
@@ -72,10 +73,16 @@ class session {  ///< one training run, from its opening to its end
   /// 129th name.
   core::result<void> record(std::string_view name, double value);
 
-  /// Runs one optimizer step. If its loss has risen too far, the run returns to the last saved state, as `on_spike`
-  /// says, and continues from there with the next call. After an error the session has ended: every later call returns
-  /// the same error; only an error of session_hooks::learning_rate leaves the session as it was. If a text of the run
-  /// can no longer be read, the states stay those after the previous step, and save() still works.
+  /// Runs one optimizer step: on the forward passes for which backward() was called since the last step, or, if there
+  /// are none, on the run's own data. The step then has as many micro-batches as these passes, at most
+  /// gradient_accumulation_steps, and exactly as many unless `managed_gradient_accumulation` is false; its gradient is
+  /// the sum of the noted gradients, without a further division, and its loss the sum of weight x loss over their
+  /// tokens, whose weights are the negative gradients. The samples count as samples of the run, and all forward passes
+  /// end with the step; after an error before it began (bad_input, limit) they are still there. If its loss has risen
+  /// too far, the run returns to the last saved state, as `on_spike` says, and continues from there with the next call.
+  /// After an error the session has ended: every later call returns the same error; only an error of
+  /// session_hooks::learning_rate leaves the session as it was. If a text of the run can no longer
+  /// be read, the states stay those after the previous step, and save() still works.
   core::result<step_report> step();
 
   /// Returns the optimizer groups of the run, with the learning rates and weight decays of the next step; with
@@ -90,6 +97,25 @@ class session {  ///< one training run, from its opening to its end
   core::result<void> set_learning_rate(uint32_t group, double rate);
   /// Sets the weight decay of a group as set_learning_rate() does; it stays until the next call, also with a schedule.
   core::result<void> set_weight_decay(uint32_t group, double weight_decay);
+
+  /// Computes the logarithms of the probabilities of the tokens of `batch`, and its mean loss, with the weights of the
+  /// open step and without dropout, and keeps the batch for backward(). Rows may be any number: the last micro-batch is
+  /// filled up with rows that count nothing. The batch is not the run's data: nothing is recorded, and the run's
+  /// position stays. Errors: bad_input for a batch of another shape (wanted, got), a token outside of the vocabulary,
+  /// no token that counts, and for runs that cannot train on such batches: a host's own modules, encoders, teachers,
+  /// GPUs, `on_spike`, `data.skip`; limit for too many passes.
+  core::result<forward_pass> forward(const token_batch& batch);
+  /// Adds `factor` times the gradient of the mean loss of forward pass `number` to the gradient of the next step().
+  /// Nothing is computed before that step. Several backwards of one pass, and of several passes, add up. Errors:
+  /// bad_input for an unknown number and a factor that is not finite.
+  core::result<void> backward(uint64_t number, double factor = 1.0);
+  /// Adds the gradient of a loss of the host program to the gradient of the next step(): `gradients` has the derivative
+  /// of that loss by each logarithm of a probability that the pass has returned. Errors, in addition: bad_input for
+  /// another number of gradients, one that is not finite (which), a job whose training step computes other
+  /// probabilities than forward(): one with dropout, label smoothing or z-loss.
+  core::result<void> backward(uint64_t number, std::span<const float> gradients);
+  /// Drops the forward passes and backwards of the open step, so that step() trains on the run's own data.
+  void forget();
 
   /// Continues the job with other parallel degrees from the next step on (also another ZeRO stage, or other tiers of
   /// memory), in this process: makes new plans, memory and actors, reads the states as from a checkpoint, and continues

@@ -119,8 +119,9 @@ at::Tensor weights_of(const segment_scope& scope, const at::Tensor& of_rows) {
 void store_log_probabilities(const segment_scope& scope, const at::Tensor& at_target, const at::Tensor& log_sums) {
   const micro_batch& batch = scope.batch();
   TORCH_CHECK(batch.targets.empty(), "logarithms of probabilities are for batches whose targets are the next tokens");
+  const auto rows = static_cast<int64_t>(batch.rows);
   *batch.log_probabilities =
-      at_target.to(log_sums.scalar_type()).sub(log_sums).reshape({static_cast<int64_t>(batch.rows), -1});
+      at_target.to(log_sums.scalar_type()).sub(log_sums).reshape({rows, at_target.numel() / rows});
 }
 
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits, const kernels::loss_form& form) {

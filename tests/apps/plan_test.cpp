@@ -384,6 +384,16 @@ BOOST_AUTO_TEST_CASE(a_host_program_has_fused_layers_put_into_its_modules_and_ta
   BOOST_TEST(!has(r.out, "torch's: "), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_program_trains_two_sessions_against_each_other_in_a_loop_of_its_own) {
+  const command_folder f;
+  const auto text = std::filesystem::path(troupe::places::source_dir) / "examples" / "corpus.txt";
+  const auto r = check_exit(0, run({troupe::places::own_loop_binary, "3", text.string()}, f.folder.path()));
+  BOOST_TEST(has(r.out, "step  3  discriminator "), r.out);
+  BOOST_TEST(!has(r.out, "nan"), r.out);
+  const auto wrong = check_exit(1, run({troupe::places::own_loop_binary, "1", "nowhere.txt"}, f.folder.path()));
+  BOOST_TEST(has(wrong.err, "nowhere.txt"), wrong.err);
+}
+
 BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   const command_folder f;
   // Path of a copy of the program that is not next to the program which loads LibTorch and CAF.

@@ -1,5 +1,5 @@
 // Runs a host program for tests: calls what only a program that embeds Troupe can call, in one process or in several,
-// and prints every number with all its bits. Usage: host_program JOB.yaml calls|modules|tags
+// and prints every number with all its bits. Usage: host_program JOB.yaml calls|loop|modules|tags
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
@@ -102,6 +102,26 @@ void calls(actors::session& s, const std::filesystem::path& folder) {
   weights(s);
 }
 
+/// Trains in a loop of its own, on other numbers of micro-batches in each step, and then on the run's own data.
+void loop(actors::session& s) {
+  const uint64_t width = s.sequence() + 1;
+  for (uint64_t count = 1; count <= 3; ++count) {
+    for (uint64_t pass = 0; pass < count; ++pass) {
+      actors::token_batch batch{.rows = 7, .tokens = std::vector<int64_t>(7 * width), .counted = {}};
+      for (size_t i = 0; i < batch.tokens.size(); ++i)
+        batch.tokens[i] = static_cast<int64_t>(core::mix64(100 * count + pass + 1000 * i) % 256);
+      const auto likely = got(s.forward(batch));
+      say("loss {:a}, last {:a}", likely.loss, likely.log_probabilities.back());
+      std::vector<float> gradients(likely.log_probabilities.size());
+      for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = static_cast<float>(i % 5) / 4096 - 1.0F / 2048;
+      did(s.backward(likely.number, gradients));
+    }
+    steps(s, 1);
+  }
+  steps(s, 2);
+  weights(s);
+}
+
 models::module_model make_model() {
   using models::unit;
   constexpr int64_t width = 48;
@@ -157,6 +177,7 @@ int train(const config::loaded& loaded, const std::shared_ptr<cluster::process>&
   const auto& folder = loaded.config.output;
   std::filesystem::create_directories(folder);
   if (what == "calls") calls(s, folder);
+  if (what == "loop") loop(s);
   if (what == "modules") modules(s, loaded.config.steps);
   if (what == "tags") tags(s, folder);
   s.finish();

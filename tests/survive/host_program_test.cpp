@@ -66,6 +66,19 @@ BOOST_AUTO_TEST_CASE(states_that_move_load_and_change_passes_have_the_bits_of_on
   BOOST_TEST(!std::filesystem::exists(folder.folder.path() / "many" / "process0" / "offloaded"));
 }
 
+BOOST_AUTO_TEST_CASE(a_loop_of_the_hosts_has_the_bits_of_one_process) {
+  const auto job =
+      replaced(replaced(text_job, "vocab_size: 256}", "vocab_size: 256, embd_pdrop: 0, attn_pdrop: 0, resid_pdrop: 0}"),
+               "train_batch_size: 8",
+               "train_batch_size: 24\ntrain_micro_batch_size_per_gpu: 4\nmanaged_gradient_accumulation: false");
+  const command_folder folder(job);
+  const auto one = ran(folder, in_one(job), "one", "loop"), many = ran(folder, job, "many", "loop");
+  BOOST_REQUIRE_MESSAGE(one.code == 0, one.err);
+  BOOST_REQUIRE_MESSAGE(many.code == 0, many.err);
+  BOOST_TEST(one.out.find("step 5: ") != std::string::npos, one.out);
+  BOOST_TEST(one.out == many.out);
+}
+
 BOOST_AUTO_TEST_CASE(a_hosts_own_modules_have_the_bits_of_one_process) {
   const command_folder folder(modules_job);
   const auto one = ran(folder, in_one(modules_job), "one", "modules"),

@@ -160,7 +160,7 @@ std::vector<std::string> values_for(const key_info& row) {
       return {"[0.25, 0.5]", "[0.125, 0.875]"};
     case value_type::integers:
     case value_type::text_or_integers:
-      out.insert(out.end(), {"[1]", "[2, 3]", "[0, 1]", "uniform", "parameters", "\"type:a|b: c\""});
+      out.insert(out.end(), {"[1]", "[2, 3]", "[0, 1]", "[8, 8, 100]", "uniform", "parameters", "\"type:a|b: c\""});
       return out;
     case value_type::object:
       return {"{layer_specs: [{patterns: ['a: b', \"~\"], partition_type: row, shape: [2, -1]}]}",
@@ -194,6 +194,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> company = {
     {"train_batch_size", {"train_micro_batch_size_per_gpu=1"}},
     {"cuda.", {"device=cuda"}},
     {"lora.", {"lora.targets=q_proj"}},
+    {"data.rampup_batch_size", {"train_batch_size=16"}},
     {"parallel.sharded_norms", {"parallel.tensor=2"}},
     {"tensor_parallel.exchange_pieces", {"parallel.tensor=2"}},
     {"cluster.offload_activations", {"activation_checkpointing.enabled=true"}},

@@ -73,10 +73,17 @@ std::string figures(const report_data& d) {
   return out + "</dl>\n";
 }
 
+std::string sample(const report_data& d) {
+  if (d.end.sample.empty()) return "";
+  return "<h2>Written by the model</h2>\n<pre class=\"text\">" + html_escaped(d.end.sample) + "</pre>\n";
+}
+
 std::string curves(const report_data& d) {
   if (d.curves == nullptr || d.curves->loss.num_values() + d.curves->loss.num_not_finite() == 0) return "";
   const auto& c = *d.curves;
   std::string out = "<h2>Curves</h2>\n<div class=\"charts\">\n";
+  if (!c.validation.empty())
+    out += as_svg({"Validation loss", d.facts.loss_unit, &c.validation, nullptr, "", false, false});
   out += as_svg({"Loss", d.facts.loss_unit, &c.loss, &c.validation, "validation", false, true});
   out += as_svg({"Learning rate", "", &c.lr, nullptr, "", true, false});
   out += as_svg({"Gradient norm", "", &c.grad_norm, nullptr, "", true, true});
@@ -197,8 +204,10 @@ std::string units(const report_data& d) {
   double all_ms = 0;
   for (const auto& u : d.units) all_ms += u.forward_ms() + u.backward_ms();
   std::string rows;
+  uint64_t num_rows = 0;
   const auto line = [&](const std::string& name, uint64_t parameters, double flops, double forward, double backward,
                         const char* kind) {
+    ++num_rows;
     rows +=
         row_of({html_escaped(name), short_number(double(parameters)), short_number(flops / 2), text_of("%.3f", forward),
                 text_of("%.3f", backward), forward > 0 ? short_number(flops / (forward / 1e3)) : "-",
@@ -212,8 +221,12 @@ std::string units(const report_data& d) {
   }
   return std::string("<h2>Units of the model</h2>\n<p class=\"quiet\">") +
          (d.facts.pipeline > 1 ? "One rank of each stage" : "Rank 0") +
-         ", means per micro-batch. A parameter that two units share is counted in both.</p>\n" +
-         table_of({"unit", "parameters", "MACs", "forward ms", "backward ms", "forward FLOP/s", "share of time"}, rows);
+         ", means per micro-batch. A parameter that two units share is counted in both.</p>\n"
+         "<details><summary>Times of " +
+         plural(d.units.size(), "unit", "units") + " in " + plural(num_rows, "row", "rows") + "</summary>\n" +
+         table_of({"unit", "parameters", "MACs", "forward ms", "backward ms", "forward FLOP/s", "share of time"},
+                  rows) +
+         "</details>\n";
 }
 
 std::string host_layers(const report_data& d) {
@@ -243,8 +256,6 @@ std::string left_out(const report_data& d) {
 
 std::string foot(const report_data& d) {
   std::string out;
-  if (!d.end.sample.empty())
-    out += "<h2>Written by the model</h2>\n<pre class=\"text\">" + html_escaped(d.end.sample) + "</pre>\n";
   if (!d.end.configuration.empty())
     out += "<h2>Configuration</h2>\n<details><summary>The effective configuration</summary><pre>" +
            html_escaped(d.end.configuration) + "</pre></details>\n";
@@ -280,9 +291,9 @@ std::string report_page(const report_data& d) {
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n"
          "<title>" +
          html_escaped(d.facts.name) + ": " + name_of(d.end.verdict) + "</title>\n<style>" + report_style +
-         kind_style() + report_colours + "</style></head>\n<body><main>\n" + headline(d) + figures(d) + curves(d) +
-         one_step(d) + stages(d) + memory(d) + units(d) + host_layers(d) + communication(d) + left_out(d) + foot(d) +
-         "</main></body></html>\n";
+         kind_style() + report_colours + "</style></head>\n<body><main>\n" + headline(d) + sample(d) + curves(d) +
+         figures(d) + one_step(d) + stages(d) + memory(d) + units(d) + host_layers(d) + communication(d) + left_out(d) +
+         foot(d) + "</main></body></html>\n";
 }
 
 }  // namespace troupe::telemetry

@@ -21,6 +21,7 @@ p{margin:6px 0}
 .verdict{font-weight:650}.done{color:var(--good)}.stopped{color:var(--warn)}.failed{color:var(--bad)}
 .failure{border-left:3px solid var(--bad);padding:6px 0 6px 14px;margin:14px 0 0;overflow-wrap:anywhere}
 dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:18px 22px;margin:0}
+p+dl,pre+dl{margin-top:30px}
 dt{font-size:13px}dd{margin:0;font-size:20px;font-weight:600;line-height:1.3}dd small{font-size:13px;font-weight:400;
 color:var(--soft)}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:16px}

@@ -94,6 +94,39 @@ BOOST_AUTO_TEST_CASE(a_page_has_every_part_and_its_elements_nest) {
   check_nesting(page);
 }
 
+BOOST_AUTO_TEST_CASE(a_sample_and_the_validation_curve_come_first_and_times_of_units_are_folded) {
+  data.end.sample = "The cat.";
+  data.end.configuration = "steps: 200\n";
+  const std::string page = report_page(data);
+  size_t before = 0;
+  for (const char* part :
+       {"<h1>gcide</h1>", "<h2>Written by the model</h2>", "The cat.", "<h2>Curves</h2>", "<b>Validation loss</b>",
+        "<b>Loss</b>", "<b>Learning rate</b>", "<dt>Training loss, last step</dt>", "<h2>One step, lane by lane</h2>",
+        "<h2>Memory by owner and tier</h2>", "<h2>Units of the model</h2>", "<h2>Communication</h2>",
+        "<h2>Configuration</h2>"}) {
+    const size_t at = page.find(part);
+    BOOST_TEST_REQUIRE(at != std::string::npos, part << " is missing");
+    BOOST_TEST(at > before, part << " comes too early");
+    before = at;
+  }
+  // Every row of a unit's times is in a closed <details>, which a browser opens without a script.
+  const size_t fold = page.find("<details><summary>Times of "), end = page.find("</details>", fold);
+  BOOST_TEST_REQUIRE(fold != std::string::npos);
+  BOOST_TEST(page.find("<th>forward ms</th>") > fold);
+  BOOST_TEST(page.find("<th>forward ms</th>") < end);
+  BOOST_TEST(page.find("<td>unit 1</td>") > fold);
+  BOOST_TEST(page.rfind("class=\"sub\"") < end);
+  BOOST_TEST(!has(page, "<details open"));
+}
+
+BOOST_AUTO_TEST_CASE(without_a_sample_and_without_evaluations_the_loss_comes_first) {
+  curves.validation = {};
+  const std::string page = report_page(data);
+  BOOST_TEST(!has(page, "Written by the model"));
+  BOOST_TEST(!has(page, "<b>Validation loss</b>"));
+  BOOST_TEST(page.find("<b>Loss</b>") < page.find("<dl>"));
+}
+
 BOOST_AUTO_TEST_CASE(idle_for_control_is_a_figure_of_its_own) {
   data.step_s = 0.25, data.compute_s = 0.2, data.control_idle_s = 0.001;
   const std::string page = report_page(data);

@@ -16,10 +16,7 @@ struct curve_value {
   double value = 0;
 };
 
-/// Returns the CRC-32C (Castagnoli, reflected) of RFC 3720 B.4: crc32c("123456789") = 0xE3069283.
-uint32_t crc32c(std::string_view bytes);
-
-/// Returns the rotated and offset checksum that TFRecord stores.
+/// Returns the rotated and offset CRC-32C that TFRecord stores.
 uint32_t masked_crc32c(std::string_view bytes);
 
 /// Returns `payload` as one record: length, its checksum, payload, its checksum.

@@ -44,9 +44,9 @@ inline std::string some_value(const key_info& row, std::mt19937_64& random) {
 /// Returns true if no rule connects the key with other keys. Connected keys are tested together with their rule.
 inline bool is_free(const key_info& row) {
   static const std::set<std::string_view> bound = {
-      "gradient_accumulation_steps", "fp16.enabled", "prescale_gradients", "gradient_predivide_factor",
-      "optimizer.type", "optimizer.params.adam_w_mode", "optimizer.params.nesterov", "optimizer.params.min_coeff",
-      "scheduler.type", "scheduler.params.cycle_min_lr", "scheduler.params.cycle_min_mom",
+      "gradient_accumulation_steps", "managed_gradient_accumulation", "fp16.enabled", "prescale_gradients",
+      "gradient_predivide_factor", "optimizer.type", "optimizer.params.adam_w_mode", "optimizer.params.nesterov",
+      "optimizer.params.min_coeff", "scheduler.type", "scheduler.params.cycle_min_lr", "scheduler.params.cycle_min_mom",
       "scheduler.params.cycle_max_mom", "scheduler.params.decay_mom_rate", "scheduler.params.num_warmup_steps",
       "scheduler.params.num_decay_steps", "scheduler.params.num_training_steps", "parallel.ranks",
       "parallel.sharded_norms", "activation_checkpointing.partition_activations", "tensor_parallel.autotp_size",

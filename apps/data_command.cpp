@@ -54,7 +54,9 @@ data_command::data_command(CLI::App& parent)
   add_quiet(*tokenize_, t.verbosity);
   auto& i = inspected_;
   auto* inspect = command_->add_subcommand("inspect", "what a .bin holds: tokens, documents, vocabulary, first text");
-  inspect->add_option("file", i.file, "NAME.bin; with --decode JSON lines, a JSON array, Parquet, Arrow or .npy of samples")
+  inspect
+      ->add_option("file", i.file,
+                   "NAME.bin; with --decode JSON lines, a JSON array, Parquet, Arrow or .npy of samples")
       ->required();
   inspect
       ->add_option("--tokenizer", i.tokenizer,

@@ -121,15 +121,16 @@ class sample_builder {
         return {};
       }
       if (samples_.too_long == core::long_sample::refuse)
-        return core::refused(fmt::format("{}: the sample has {} tokens, and a row has {} (data.sequence_length): raise "
-                                         "that number, or set data.too_long to {} or {}",
-                                         place, length, room, core::name_of(core::long_sample::drop),
-                                         core::name_of(core::long_sample::cut)));
+        return core::refused(fmt::format(
+            "{}: the sample has {} tokens, and a row has {} (data.sequence_length): raise "
+            "that number, or set data.too_long to {} or {}",
+            place, length, room, core::name_of(core::long_sample::drop), core::name_of(core::long_sample::cut)));
       cut_sample(sample, room);
       if (sample.counted.empty())
-        return core::refused(fmt::format("{}: the sample has {} tokens, and no answer begins before token {}, where "
-                                         "data.sequence_length cuts it: raise that number, or set data.too_long: {}",
-                                         place, length, room, core::name_of(core::long_sample::drop)));
+        return core::refused(
+            fmt::format("{}: the sample has {} tokens, and no answer begins before token {}, where "
+                        "data.sequence_length cuts it: raise that number, or set data.too_long: {}",
+                        place, length, room, core::name_of(core::long_sample::drop)));
       ++told.cut;
     }
     if (all_.size() == std::numeric_limits<uint32_t>::max())
@@ -155,9 +156,10 @@ class sample_builder {
                                              source_.path.string(), stream_->summary_.dropped, what, samples_.sequence)
                                : fmt::format("'{}' holds no {}: nothing to train on", source_.path.string(), what));
     if (fraction > 0 && held_out == 0)
-      return core::refused(fmt::format("'{}': data.validation_fraction {} of {} {} holds out none of them: wanted at "
-                                       "least one",
-                                       source_.path.string(), fraction, all_.size(), what));
+      return core::refused(
+          fmt::format("'{}': data.validation_fraction {} of {} {} holds out none of them: wanted at "
+                      "least one",
+                      source_.path.string(), fraction, all_.size(), what));
     return all_.size() - held_out;
   }
 
@@ -226,8 +228,7 @@ class sample_builder {
                                                  how.format == nullptr ? std::string("none") : how.format->digest())};
     if (how.format != nullptr) {
       stream_->tokens_are_bytes_ = how.format->tokenizer().description().kind == "bytes";
-      if (source_.tokens_of != nullptr)
-        stream_->maker_ = {source_.tokens_of->description(), source_.path.string()};
+      if (source_.tokens_of != nullptr) stream_->maker_ = {source_.tokens_of->description(), source_.path.string()};
     }
     stream_->documents_ = all_.size();
     auto& told = stream_->summary_;

@@ -23,8 +23,9 @@ struct weights_arguments : conversion_arguments {  ///< arguments of to-fp32, to
 /// Opens the checkpoint that to-fp32 converts, with the model's names for its tensors if they are known.
 core::result<formats::tensor_source> open_for_fp32(const weights_arguments& a);
 
-/// Adds the adapter in the folder or GGUF file `adapter` to the weights of `base`. Returns a warning if the adapter names
-/// another folder of this machine as its base. Refused: what formats::merged_with() and the readers of adapters refuse.
+/// Adds the adapter in the folder or GGUF file `adapter` to the weights of `base`. Returns a warning if the adapter
+/// names another folder of this machine as its base. Refused: what formats::merged_with() and the readers of adapters
+/// refuse.
 core::result<std::optional<std::string>> merge_adapter(const std::filesystem::path& adapter,
                                                        described_checkpoint& base);
 

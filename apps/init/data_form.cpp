@@ -46,9 +46,9 @@ core::sample_form form_of_data(const std::filesystem::path& path) {
     out = form_of_row(row);
     return fail(error_kind::stopped, "the first row is enough");
   };
-  (void)data::read_objects(
-      kind, *content,
-      {"messages", "conversations", "prompt", "completion", "instruction", "output", "input_ids"}, left, take);
+  (void)data::read_objects(kind, *content,
+                           {"messages", "conversations", "prompt", "completion", "instruction", "output", "input_ids"},
+                           left, take);
   return out;
 }
 

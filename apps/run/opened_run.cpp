@@ -179,9 +179,10 @@ core::result<void> opened_run::prepare_question() {
   question_ = std::move(*asked);
   const uint64_t longest = session_.sequence();
   if (question_.tokens.size() < longest) return {};
-  return core::refused(fmt::format("sample.question: wanted fewer tokens than the {} of data.sequence_length, so that "
-                                   "an answer follows, got {}",
-                                   longest, question_.tokens.size()));
+  return core::refused(
+      fmt::format("sample.question: wanted fewer tokens than the {} of data.sequence_length, so that "
+                  "an answer follows, got {}",
+                  longest, question_.tokens.size()));
 }
 
 core::result<void> opened_run::answer_question() {

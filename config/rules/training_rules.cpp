@@ -119,8 +119,8 @@ class training : key_rules {
     const auto file = (report_.sources.at(chat->at.source).folder / d.chat_template).lexically_normal();
     std::error_code failure;
     if (!std::filesystem::is_regular_file(file, failure))
-      error("data.chat_template", fmt::format("wanted a file with a template, got {}, which does not exist",
-                                              file.string()));
+      error("data.chat_template",
+            fmt::format("wanted a file with a template, got {}, which does not exist", file.string()));
     d.chat_template = file.string();
   }
 
@@ -130,8 +130,9 @@ class training : key_rules {
     if (config_.sample.question.empty()) return;
     if (has("sample.prompt")) error(key, "cannot be combined with sample.prompt: remove one of the two");
     if (!has_form(config_.data, "chat", "instruct") && !given_.was_refused("data"))
-      error(key, "wanted conversations or prompts to train on (data.chat, data.instruct), whose template renders the "
-                 "question, got other data: write the text's beginning as sample.prompt");
+      error(key,
+            "wanted conversations or prompts to train on (data.chat, data.instruct), whose template renders the "
+            "question, got other data: write the text's beginning as sample.prompt");
   }
 
   /// Refuses evaluations between steps for which no part of the text is held out.

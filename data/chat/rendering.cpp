@@ -45,15 +45,16 @@ class conversation_renderer {
 
 /// Returns the answers among the texts that a template marks.
 core::result<std::vector<text_span>> marked_answers(const rendered_chat& whole, const conversation& from,
-                                                     core::loss_part part) {
+                                                    core::loss_part part) {
   std::vector<text_span> out = whole.generated;
   size_t turns = 0;
   for (const auto& message : from.messages) turns += message["role"].get<std::string>() == "assistant" ? 1 : 0;
   if (from.answers.size() != turns) {
     if (out.size() != turns)
-      return core::refused(fmt::format("the template marks {} texts of {} messages of the assistant, so it is unknown "
-                                       "which of them are those that do not count",
-                                       out.size(), turns));
+      return core::refused(
+          fmt::format("the template marks {} texts of {} messages of the assistant, so it is unknown "
+                      "which of them are those that do not count",
+                      out.size(), turns));
     std::vector<text_span> counted;
     size_t turn = 0;
     for (size_t i = 0; i < from.messages.size(); ++i) {
@@ -70,10 +71,11 @@ core::result<std::vector<text_span>> marked_answers(const rendered_chat& whole, 
 /// Returns the text of message `k` in `whole`, by the difference of two renderings.
 core::result<text_span> answer_between(conversation_renderer& by, size_t k, size_t messages, std::string_view whole) {
   const auto unstable = [&](const char* what) {
-    return core::refused(fmt::format("the template writes the messages before message {}{} differently when further "
-                                     "messages follow, so the text of this answer cannot be told apart: use a "
-                                     "template that marks answers by {{% generation %}}, or data.loss_on: {}",
-                                     k + 1, what, core::name_of(core::loss_part::all)));
+    return core::refused(
+        fmt::format("the template writes the messages before message {}{} differently when further "
+                    "messages follow, so the text of this answer cannot be told apart: use a "
+                    "template that marks answers by {{% generation %}}, or data.loss_on: {}",
+                    k + 1, what, core::name_of(core::loss_part::all)));
   };
   TROUPE_ASSIGN(const auto before, by.render_first(k, true));
   if (!whole.starts_with(before.text)) return unstable("");
@@ -96,9 +98,10 @@ core::result<rendered_conversation> render(const chat_format& by, const conversa
   const auto* const form = by.template_for(from.has_tools());
   if (form == nullptr) {
     if (from.is_pair()) return joined_pair(from, part);
-    return core::refused(fmt::format("data.chat_template: wanted a template for messages and for Alpaca's fields, got "
-                                     "{}, which is for prompts with completions",
-                                     joined_template));
+    return core::refused(
+        fmt::format("data.chat_template: wanted a template for messages and for Alpaca's fields, got "
+                    "{}, which is for prompts with completions",
+                    joined_template));
   }
   conversation_renderer renderer(by, *form, from);
   const size_t messages = from.messages.size();
@@ -109,8 +112,9 @@ core::result<rendered_conversation> render(const chat_format& by, const conversa
     renderer.set_time("2013-12-11 10:09:08");
     TROUPE_ASSIGN(const auto again, renderer.render_first(messages, false));
     if (other.text != again.text)
-      return core::refused("the template writes the time of its use: wanted a fixed date for it (data.chat_date), so "
-                           "that the samples are the same when the run is resumed, got none");
+      return core::refused(
+          "the template writes the time of its use: wanted a fixed date for it (data.chat_date), so "
+          "that the samples are the same when the run is resumed, got none");
   }
   TROUPE_ASSIGN(auto whole, renderer.render_first(messages, false));
   rendered_conversation out;

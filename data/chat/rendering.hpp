@@ -16,7 +16,7 @@ namespace troupe::data {
 struct rendered_conversation {
   std::string text;
   std::vector<text_span> counted;  ///< parts of the text whose tokens count: ascending, separate, none empty
-  bool ends_text = false;           ///< true: the end-of-text token follows the text, and counts
+  bool ends_text = false;          ///< true: the end-of-text token follows the text, and counts
 };
 
 /// Returns the text of `from` and the parts of it that `part` lets count.

@@ -155,9 +155,9 @@ core::result<void> read_array_rows(const core::source_file& file, const std::vec
     if (!arrays.empty() && !std::filesystem::exists(place, ec)) continue;
     TROUPE_ASSIGN(auto opened, open_array(place, column));
     if (!arrays.empty() && (opened.rows != arrays.front().rows || opened.columns != arrays.front().columns))
-      return no_samples(opened.file, fmt::format("wanted the shape of '{}', {} x {}, got {} x {}", path.string(),
-                                                 arrays.front().rows, arrays.front().columns, opened.rows,
-                                                 opened.columns));
+      return no_samples(
+          opened.file, fmt::format("wanted the shape of '{}', {} x {}, got {} x {}", path.string(), arrays.front().rows,
+                                   arrays.front().columns, opened.rows, opened.columns));
     arrays.push_back(std::move(opened));
   }
   std::vector<std::byte> buffer;

@@ -180,9 +180,8 @@ core::result<source_listing> source_files(const fs::path& path) {
   TROUPE_TRY(check_no_splits(folder));
   TROUPE_ASSIGN(auto listed, files_below(folder));
   TROUPE_TRY(keep_listed_shards(listed));
-  std::erase_if(listed.files, [](const fs::path& p) {
-    return describes_tokens(p) || describes_rows(p) || completes_array(p);
-  });
+  std::erase_if(listed.files,
+                [](const fs::path& p) { return describes_tokens(p) || describes_rows(p) || completes_array(p); });
   const fs::path whole = fs::canonical(folder, ec);
   TROUPE_ASSIGN(auto out, training_files_of(whole, std::move(listed)));
   TROUPE_TRY(refuse_second_forms(out.files));

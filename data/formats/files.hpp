@@ -25,7 +25,7 @@ inline bool has_keys(source_kind kind) {
   return kind != source_kind::text && kind != source_kind::tokens && kind != source_kind::array;
 }
 
-bool is_packed(const std::filesystem::path& path);       ///< true for the extensions .gz, .dz, .tgz and .zst
+bool is_packed(const std::filesystem::path& path);  ///< true for the extensions .gz, .dz, .tgz and .zst
 /// Returns the kind by the file's extension; an extension of compression, such as .gz, is ignored.
 source_kind kind_of(const std::filesystem::path& path);
 /// Returns the extension of a file name in lower case; an extension for compression, such as .gz, is ignored.

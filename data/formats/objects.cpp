@@ -17,9 +17,8 @@ core::result<void> read_json_objects(const core::source_file& file, const object
     const std::string place(row.place);
     const auto parsed = core::parse_json<nlohmann::ordered_json>(row.text);
     if (!parsed)
-      return core::fail(parsed.error().kind,
-                        fmt::format("{}: {}: wanted one object per line, or an array of objects", place,
-                                    parsed.error().why));
+      return core::fail(parsed.error().kind, fmt::format("{}: {}: wanted one object per line, or an array of objects",
+                                                         place, parsed.error().why));
     return visit(*parsed, place, row.end);
   });
 }
@@ -52,9 +51,10 @@ core::result<void> read_objects(source_kind kind, const core::source_file& file,
   if (kind == source_kind::parquet) return read_parquet_rows(file, columns, bytes_left, visit);
   if (kind == source_kind::arrow) return read_arrow_rows(file, columns, bytes_left, visit);
   if (kind == source_kind::array) return read_array_rows(file, columns, bytes_left, visit);
-  return core::refused(fmt::format("'{}': wanted JSON lines, a JSON array, Parquet or Arrow for samples of several "
-                                   "fields, got {}; save the data as JSON lines or Parquet",
-                                   file.name(), name_of_rows(kind)));
+  return core::refused(
+      fmt::format("'{}': wanted JSON lines, a JSON array, Parquet or Arrow for samples of several "
+                  "fields, got {}; save the data as JSON lines or Parquet",
+                  file.name(), name_of_rows(kind)));
 }
 
 }  // namespace troupe::data

@@ -145,9 +145,8 @@ template <class T>
 float subtracted_of(const loss_form& form, const T* x, uint64_t width, int64_t target) {
   const float at_target = target_of(x, width, target);
   if (form.label_smoothing == 0) return at_target;
-  const float sum = row_sums<1>(width, [=](auto d, uint64_t i) HWY_ATTR {
-    return terms_of<decltype(d), 1>{{load(d, x + i)}};
-  })[0];
+  const float sum =
+      row_sums<1>(width, [=](auto d, uint64_t i) HWY_ATTR { return terms_of<decltype(d), 1>{{load(d, x + i)}}; })[0];
   return smoothed(form, at_target, sum);
 }
 

@@ -59,16 +59,15 @@ BOOST_AUTO_TEST_CASE(the_examples_train_and_ask_their_question) {
   const auto model = f.folder / "runs/smollm2";
   fs::create_directories(model);
   fs::copy(fs::path(fixture) / "model", model, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-  f.folder.write("runs/smollm2/config.json", replaced(scratch_folder::read(fs::path(fixture) / "model/config.json"),
-                                                      "\"max_position_embeddings\": 128",
-                                                      "\"max_position_embeddings\": 256"));
+  f.folder.write("runs/smollm2/config.json",
+                 replaced(scratch_folder::read(fs::path(fixture) / "model/config.json"),
+                          "\"max_position_embeddings\": 128", "\"max_position_embeddings\": 256"));
   fs::create_directories(f.folder / "examples");
   for (const char* file : {"sft.yaml", "lora.yaml", "keeper.jsonl"})
     fs::copy_file(fs::path(places::source_dir) / "examples" / file, f.folder / "examples" / file);
   for (const std::string name : {"sft", "lora"}) {
-    const auto did = check_exit(
-        0, f.troupe({"train", "examples/" + name + ".yaml", "--steps", "2", "--set", "output=" + name, "--export",
-                     name + "_exported"}));
+    const auto did = check_exit(0, f.troupe({"train", "examples/" + name + ".yaml", "--steps", "2", "--set",
+                                             "output=" + name, "--export", name + "_exported"}));
     BOOST_TEST(has(did.out, "64 samples, "), did.out);
     BOOST_TEST(has(did.out, "sample: What is a lighthouse for?\n"), did.out);
     BOOST_TEST(fs::exists(f.folder / (name + "_exported") / (name == "sft" ? "config.json" : "adapter_config.json")));
@@ -86,8 +85,7 @@ BOOST_AUTO_TEST_CASE(bad_rows_and_templates_are_refused_by_one_sentence_with_fil
   f.folder.write("plain.jinja",
                  "{% for m in messages %}{% if m.role == 'critic' %}{{ raise_exception('no critics') }}{% endif %}"
                  "{{ m.role }}:{{ m.content }};{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}");
-  f.folder.write("endless.jinja",
-                 "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");
+  f.folder.write("endless.jinja", "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");
   f.folder.write("unknown.jinja", "{% include 'other' %}");
   const std::string plain = "data.chat_template=plain.jinja", none = "seed=1";
   struct bad_case {
@@ -96,8 +94,8 @@ BOOST_AUTO_TEST_CASE(bad_rows_and_templates_are_refused_by_one_sentence_with_fil
   const std::string critic = R"({"role": "critic", "content": "c"})";
   const std::string long_talk = row_of(R"({"role": "user", "content": ")" + words + R"("},)" + good);
   const std::vector<bad_case> cases = {
-      {row_of(user), none, "bad.jsonl:2: ",
-       "the conversation has no message of the assistant: wanted an answer to learn from"},
+      {row_of(user), none,
+       "bad.jsonl:2: ", "the conversation has no message of the assistant: wanted an answer to learn from"},
       {"{\"messages\": [\n", none, "bad.jsonl:2: ", "broken JSON"},
       {row_of(user + "," + critic + "," + good), plain, "bad.jsonl:2: ", "no critics"},
       {long_talk, none, "bad.jsonl:2: the sample has ", "(data.sequence_length): raise that number"},

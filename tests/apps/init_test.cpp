@@ -138,8 +138,9 @@ BOOST_AUTO_TEST_CASE(data_for_a_models_folder_are_asked_for_and_their_form_is_fo
   is_good(at, "asked.yaml");
   BOOST_TEST(value_in(at, "asked.yaml", "data.chat").ends_with("messages.arrow\""));
   const auto untold = check_exit(2, at.troupe({"init", "none.yaml", "--from", model}));
-  BOOST_TEST(has(untold.err, "(or conversations as --chat, prompts with answers as --instruct, tokens with labels as "
-                             "--labelled), got none"),
+  BOOST_TEST(has(untold.err,
+                 "(or conversations as --chat, prompts with answers as --instruct, tokens with labels as "
+                 "--labelled), got none"),
              untold.err);
   at.folder.write("prompts.jsonl", "{\"prompt\": \"2 + 2?\", \"completion\": \"4\"}\n");
   const auto tokens = (fixture / "input_ids.npy").string();
@@ -149,8 +150,8 @@ BOOST_AUTO_TEST_CASE(data_for_a_models_folder_are_asked_for_and_their_form_is_fo
     is_good(at, "told.yaml");
     check_exit(0, at.troupe({"train", "told.yaml", "--steps", "1", "--quiet", "--fresh"}));
   }
-  const auto both = check_exit(2, at.troupe({"init", "told.yaml", "--from", model, "--text", "corpus.txt", "--labelled",
-                                             tokens, "--force"}));
+  const auto both = check_exit(
+      2, at.troupe({"init", "told.yaml", "--from", model, "--text", "corpus.txt", "--labelled", tokens, "--force"}));
   BOOST_TEST(has(both.err, "--labelled: cannot be combined with --text: leave one of them out"), both.err);
 }
 

@@ -55,10 +55,9 @@ data::corpus corpus_of(std::shared_ptr<const data::token_stream> stream, uint64_
                        double validation_fraction = 0) {
   std::vector<data::weighted_stream> sources;
   sources.push_back({std::move(stream), 1, "s"});
-  return *check_ok(data::corpus::make(std::move(sources), {.validation_fraction = validation_fraction,
-                                                           .sequence = sequence,
-                                                           .seed = 3,
-                                                           .document_mask = true}));
+  return *check_ok(data::corpus::make(
+      std::move(sources),
+      {.validation_fraction = validation_fraction, .sequence = sequence, .seed = 3, .document_mask = true}));
 }
 
 /// Returns the targets of all training rows, without those that do not count, sorted.
@@ -77,8 +76,8 @@ std::vector<int64_t> targets_of(const data::corpus& corpus) {
 BOOST_AUTO_TEST_CASE(samples_are_packed_into_rows_and_each_is_a_document) {
   const auto stream = *check_ok(opened_samples(lines, options(6)));
   // Best fit by descending length: 5; 4 with 2; 3 with 3; 2. Rows are in the order of their first samples.
-  const std::vector<int64_t> wanted{10, 11, 40, 41, 42, 43, 20, 21, 22, 60, 61, 62, 30, 31, 32, 33, 34, 0,
-                                    50, 51, 0,  0,  0,  0,  0};
+  const std::vector<int64_t> wanted{10, 11, 40, 41, 42, 43, 20, 21, 22, 60, 61, 62, 30,
+                                    31, 32, 33, 34, 0,  50, 51, 0,  0,  0,  0,  0};
   BOOST_TEST(all_tokens(*stream) == wanted, boost::test_tools::per_element());
   BOOST_TEST(stream->documents() == 6U);
   BOOST_TEST(stream->summary().counted == 12U);
@@ -90,8 +89,9 @@ BOOST_AUTO_TEST_CASE(samples_are_packed_into_rows_and_each_is_a_document) {
   std::vector<uint32_t> starts(6);
   stream->document_starts(0, std::span(wanted).first(6), starts);
   BOOST_TEST(starts == (std::vector<uint32_t>{0, 0, 2, 2, 2, 2}), boost::test_tools::per_element());
-  BOOST_TEST(data::sentence_of(stream->summary(), "s").find("6 samples, 19 tokens, 12 of them count, in 4 rows of 6 "
-                                                            "(79 % filled)") != std::string::npos,
+  BOOST_TEST(data::sentence_of(stream->summary(), "s")
+                     .find("6 samples, 19 tokens, 12 of them count, in 4 rows of 6 "
+                           "(79 % filled)") != std::string::npos,
              data::sentence_of(stream->summary(), "s"));
 }
 

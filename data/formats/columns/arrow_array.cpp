@@ -81,8 +81,8 @@ core::result<void> arrow_array::open_buffers(const arrow_batch& batch, const arr
   TROUPE_ASSIGN(validity_, batch.buffer(first));
   if (values_ > most_values) return wrong_array(field, fmt::format("{} values in a batch", values_));
   if (validity_.size() > 0 && validity_.size() < (values_ + 7) / 8)
-    return wrong_array(field, fmt::format("{} bytes are too few to mark which of {} values are null", validity_.size(),
-                                          values_));
+    return wrong_array(
+        field, fmt::format("{} bytes are too few to mark which of {} values are null", validity_.size(), values_));
   const uint64_t needed = bytes_needed(field, values_);
   if (needed == 0) return {};
   TROUPE_ASSIGN(numbers_, batch.buffer(first + 1));

@@ -63,7 +63,7 @@ core::result<arrow_batch::place> arrow_batch::find(uint64_t first_buffer, uint64
   const uint64_t wanted = views_before + (views ? 1 : 0);
   if (counts.size() / count_bytes < wanted)
     return wrong_batch(fmt::format("its header has the numbers of buffers of {} columns of views, the schema needs {}",
-                             counts.size() / count_bytes, wanted));
+                                   counts.size() / count_bytes, wanted));
   const uint64_t buffers = header_.vector(field_buffers, pair_bytes).size() / pair_bytes;
   place out{first_buffer, 0};
   for (uint64_t i = 0; i < wanted; ++i) {

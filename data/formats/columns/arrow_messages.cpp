@@ -35,8 +35,7 @@ core::result<void> arrow_messages::read(const byte_visit& watch, const message_v
 }
 
 tl::unexpected<core::error> arrow_messages::no_arrow(const std::string& why) const {
-  return fail(error_kind::bad_input,
-              fmt::format("'{}' is not a complete Arrow file or stream: {}", file_.name(), why));
+  return fail(error_kind::bad_input, fmt::format("'{}' is not a complete Arrow file or stream: {}", file_.name(), why));
 }
 
 tl::unexpected<core::error> arrow_messages::lies(const std::string& why, error_kind kind) const {

@@ -39,8 +39,7 @@ class arrow_messages {
   core::result<void> read(const byte_visit& watch, const message_visit& take);
 
   /// Returns the error `why`, with the file's name and the byte of the present message.
-  [[nodiscard]] tl::unexpected<core::error> lies(const std::string& why,
-                                                 error_kind kind = error_kind::bad_input) const;
+  [[nodiscard]] tl::unexpected<core::error> lies(const std::string& why, error_kind kind = error_kind::bad_input) const;
   [[nodiscard]] tl::unexpected<core::error> lies(const core::error& why) const { return lies(why.text, why.kind); }
 
  private:

@@ -150,9 +150,10 @@ struct walk {
     out.views_before = at.views_before;
     const auto type = field.number<uint8_t>(field_type_type, 0);
     if (field.table(field_dictionary).exists())
-      problem = fmt::format("the column '{}' is encoded by a dictionary, which is not read here; store its values as "
-                            "they are",
-                            core::shown(out.name));
+      problem = fmt::format(
+          "the column '{}' is encoded by a dictionary, which is not read here; store its values as "
+          "they are",
+          core::shown(out.name));
     else if (!describe(type, field.table(field_type_table), out))
       problem = fmt::format("the column '{}': wanted texts, numbers, booleans, lists or structures, got {}",
                             core::shown(out.name), name_of(type));
@@ -289,8 +290,8 @@ core::result<std::vector<arrow_field>> find_arrow_fields(const flat_table& schem
     if (!way.problem.empty()) return wrong(way.problem);
   }
   if (out.empty())
-    return wrong(fmt::format("wanted one of the columns {}, got {}", fmt::join(columns, ", "),
-                             names.empty() ? "none" : names));
+    return wrong(
+        fmt::format("wanted one of the columns {}, got {}", fmt::join(columns, ", "), names.empty() ? "none" : names));
   return out;
 }
 

@@ -39,9 +39,9 @@ enum class arrow_kind : uint8_t { null, integer, floating, boolean, text, view, 
 struct arrow_field {
   std::string name;
   arrow_kind kind = arrow_kind::null;
-  uint8_t width = 0;        ///< bytes of a number, or of the offset of a text or a list
-  bool is_signed = true;    ///< true: an integer has a sign
-  uint64_t list_items = 0;  ///< number of items of each list of a fixed_list
+  uint8_t width = 0;                                      ///< bytes of a number, or of the offset of a text or a list
+  bool is_signed = true;                                  ///< true: an integer has a sign
+  uint64_t list_items = 0;                                ///< number of items of each list of a fixed_list
   uint64_t node = 0, first_buffer = 0, views_before = 0;  ///< as in arrow_column
   std::vector<arrow_field> members;                       ///< members of a structure; the items of a list
 };

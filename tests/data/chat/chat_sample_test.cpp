@@ -63,8 +63,7 @@ BOOST_AUTO_TEST_CASE(tokens_and_labels_are_those_of_transformers) {
   const auto expected = read_json(chat_fixtures() / "expected.json")["samples"];
   const auto rows = chat_rows("messages.jsonl");
   BOOST_TEST_REQUIRE(rows.size() == expected.size());
-  for (size_t i = 0; i < rows.size(); ++i)
-    BOOST_TEST_CONTEXT("conversation " << i) {
+  for (size_t i = 0; i < rows.size(); ++i) BOOST_TEST_CONTEXT("conversation " << i) {
       const auto talk = talk_of(rows[i]);
       for (const auto& [part, labels] : {std::pair(loss_part::assistant, "labels"), {loss_part::last, "last"}}) {
         const auto text = *check_ok(data::render(format, talk, part));
@@ -128,8 +127,9 @@ BOOST_AUTO_TEST_CASE(a_template_that_rewrites_earlier_messages_is_refused) {
   const std::string forgets =
       "{% for m in messages %}<{{ m.role }}>{{ m.content if loop.last or m.role == 'user' else '' }};{% endfor %}"
       "{% if add_generation_prompt %}<assistant>{% endif %}";
-  check_failed(rendered_by(forgets, two_answers), "the template writes the messages before message 2 and itself "
-                                                  "differently when further messages follow");
+  check_failed(rendered_by(forgets, two_answers),
+               "the template writes the messages before message 2 and itself "
+               "differently when further messages follow");
   check_ok(rendered_by(forgets, two_answers, loss_part::all));
   check_failed(rendered_by("nothing", two_answers), "the template writes no text for the answers");
 }

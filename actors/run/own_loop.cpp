@@ -43,20 +43,20 @@ data::batch cut_rows(const token_batch& from, uint64_t first, uint64_t rows, uin
 
 /// Sets the weights of a batch's tokens, whose losses are divided by `positions`, the number of tokens of the step.
 /// `weights` has one for each token of the rows that are samples; further rows count nothing. `common`: the weight that
-/// all tokens of the step have that count; nullopt: they differ.
-void weigh(data::batch& b, std::span<const double> weights, const std::optional<double>& common, double positions) {
+/// all tokens of the step have that count, unless `differ` is true.
+void set_weights(data::batch& b, std::span<const double> weights, bool differ, double common, double positions) {
   const uint64_t columns = b.columns - 1, count = b.rows * columns;
   bool all_count = true;
   b.targets.resize(count);
-  if (!common) b.weights.resize(count);
+  if (differ) b.weights.resize(count);
   for (uint64_t i = 0; i < count; ++i) {
     const double weight = i < weights.size() ? weights[i] : 0;
     all_count &= weight != 0;
     b.targets[i] = weight == 0 ? core::no_target : b.tokens[i + i / columns + 1];
-    if (!common) b.weights[i] = static_cast<float>(weight * positions);
+    if (differ) b.weights[i] = static_cast<float>(weight * positions);
   }
   if (all_count) b.targets.clear();
-  b.loss_factor = common ? *common * positions : 1;
+  b.loss_factor = differ ? 1 : common * positions;
 }
 
 }  // namespace
@@ -261,7 +261,6 @@ core::result<own_step> own_loop::next_step() const {
                       fmt::format("step: wanted at most {} tokens of a host program's batches, which processes send to "
                                   "each other, got {}",
                                   told_batch_bytes_max / told_token_bytes, tokens));
-  const std::optional<double> of_all = differ ? std::nullopt : std::optional(common.value_or(0));
   const uint64_t first_sample = shape.samples_before(run_.progress.steps);
   uint64_t rows = 0;  // rows of the step so far, those that fill up a micro-batch included
   for (const kept_pass& pass : passes_) {
@@ -271,8 +270,8 @@ core::result<own_step> own_loop::next_step() const {
       auto b = std::make_shared<data::batch>(cut_rows(pass.batch, first, shape.rows, sequence));
       const std::span<const double> weights(pass.weights);
       const uint64_t begin = std::min<uint64_t>(weights.size(), first * sequence);
-      weigh(*b, weights.subspan(begin, std::min<uint64_t>(weights.size() - begin, shape.rows * sequence)), of_all,
-            positions);
+      set_weights(*b, weights.subspan(begin, std::min<uint64_t>(weights.size() - begin, shape.rows * sequence)), differ,
+                  common.value_or(0), positions);
       for (uint64_t r = 0; r < shape.rows; ++r)
         b->samples[r] = shape.skipped.position_of(first_sample + rows + first + r);
       b->by_token = core::order_of_inputs(b->tokens, sequence);

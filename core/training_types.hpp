@@ -147,6 +147,16 @@ struct schedule_options {
   double min_lr_ratio = 0;  ///< lowest rate of warmup_stable_decay, as a fraction of `base_lr`
 };
 
+/// Options of an exponential moving average of the trained weights.
+struct average_options {
+  double decay = 0.999;  ///< part of the average that a change of it keeps, from 0 to below 1
+  uint64_t every = 1;    ///< number of updates from one change of the average to the next; at least 1
+  uint64_t start = 0;    ///< number of updates up to which the average is the weights
+  bool warmup = false;   ///< true: the n-th change keeps at most (1 + n) / (10 + n)
+};
+/// Name of the average among the optimizer's states in checkpoints, beside names such as `exp_avg`.
+inline constexpr std::string_view average_state = "ema";
+
 /// Options of dynamic loss scaling, named like the keys of DeepSpeed's fp16 section.
 struct loss_scale_options {
   double loss_scale = 0;                ///< loss scale, fixed if above 0; 0: the scale is dynamic

@@ -8,6 +8,7 @@
 #include "kernels/base/cast.hpp"
 #include "kernels/layers/cross_entropy.hpp"
 #include "kernels/layers/elementwise.hpp"
+#include "kernels/optimizer/average.hpp"
 #include "kernels/optimizer/orthogonalise.hpp"
 #include "kernels/optimizer/undo.hpp"
 #include "kernels/sums/column_sums.hpp"
@@ -151,6 +152,7 @@ template <class State>
 constexpr optimizer_operations<State> updates_on_cpu{.update = update_each<State>,
                                                      .update_keeping = update_keeping,
                                                      .take_back = take_back,
+                                                     .average = add_to_average,
                                                      .prepare_lamb = prepare_unchecked,
                                                      .apply_lamb = apply_unchecked,
                                                      .prepare_muon = prepare_unchecked,

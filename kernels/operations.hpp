@@ -40,6 +40,8 @@ struct optimizer_operations {
   /// (undo.hpp).
   void (*update_keeping)(const optimizer_options& o, const optimizer_step& s, const piece& x, std::byte* undo);
   void (*take_back)(const piece& x, const std::byte* undo);
+  /// Changes a moving average of weights (average.hpp).
+  void (*average)(State* average, const State* weights, uint64_t count, double rate);
   /// prepare_unchecked() and apply_unchecked() of LAMB, which are called before and after the norms of the whole
   /// parameter are known (lamb.hpp).
   void (*prepare_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, std::span<double> weight_sums,

@@ -20,6 +20,8 @@ struct optimizer_piece {
   State* master = nullptr;
   /// Moments of the elements; the first `moment_names().size()` pointers are set.
   std::array<State*, max_moments> moments{};
+  /// Moving average of the weights, which no update changes itself: undo.hpp saves and restores it; null: there is none.
+  State* average = nullptr;
   const std::byte* gradient = nullptr;
   core::dtype gradient_dtype = core::dtype::f32;  ///< dtype of the gradient: f32, bf16 or f16; f64 if State is double
   /// The parameter in the type that the model computes in, rounded from the master; null: the master is the parameter.
@@ -37,6 +39,7 @@ optimizer_piece<State> part_of(const optimizer_piece<State>& piece, uint64_t fir
   out.master += first;
   for (State*& moment : out.moments)
     if (moment != nullptr) moment += first;
+  if (out.average != nullptr) out.average += first;
   out.gradient += first * core::size_of(piece.gradient_dtype);
   if (out.copy != nullptr) out.copy += first * core::size_of(piece.copy_dtype);
   out.count = count;

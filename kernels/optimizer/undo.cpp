@@ -9,12 +9,12 @@ namespace troupe::kernels {
 namespace {
 
 constexpr uint64_t alignment = 64;
-/// Number of elements that are first copied and then updated while they are still in the cache; at most 18 bytes of
+/// Number of elements that are first copied and then updated while they are still in the cache; at most 22 bytes of
 /// each element are read or written.
 constexpr uint64_t tile = 16 * 1024;
 
 /// Calls f(memory, bytes of an element, offset in the undo memory) for each array that an update of the piece writes:
-/// masters, moments, copy. Returns the bytes of undo memory for all of them.
+/// masters, moments, average, copy. Returns the bytes of undo memory for all of them.
 template <class State, class F>
 uint64_t for_each_array(const optimizer_piece<State>& piece, F&& f) {
   uint64_t offset = 0;
@@ -25,6 +25,7 @@ uint64_t for_each_array(const optimizer_piece<State>& piece, F&& f) {
   };
   array(reinterpret_cast<std::byte*>(piece.master), sizeof(State));
   for (State* moment : piece.moments) array(reinterpret_cast<std::byte*>(moment), sizeof(State));
+  array(reinterpret_cast<std::byte*>(piece.average), sizeof(State));
   array(piece.copy, core::size_of(piece.copy_dtype));
   return offset;
 }

@@ -139,6 +139,7 @@ template <class State>
 kernels::optimizer_piece<State> reached(kernels::optimizer_piece<State> x) {
   x.master = reached(x.master);
   for (auto& m : x.moments) m = reached(m);
+  x.average = reached(x.average);
   x.gradient = reached(x.gradient);
   x.copy = reached(x.copy);
   return x;
@@ -196,9 +197,9 @@ const kernels::optimizer_operations<State>& updates_on_cpu() {
 template <class State>
 void open_updates(kernels::optimizer_operations<State>& out) {
   using all = kernels::optimizer_operations<State>;
-  open_all<&updates_on_cpu<State>, &all::update, &all::update_keeping, &all::take_back, &all::prepare_lamb,
-           &all::apply_lamb, &all::prepare_muon, &all::apply_muon, &all::orthogonalise, &all::add_column_sums,
-           &all::update_selected, &all::update_deferred>(out);
+  open_all<&updates_on_cpu<State>, &all::update, &all::update_keeping, &all::take_back, &all::average,
+           &all::prepare_lamb, &all::apply_lamb, &all::prepare_muon, &all::apply_muon, &all::orthogonalise,
+           &all::add_column_sums, &all::update_selected, &all::update_deferred>(out);
 }
 
 kernels::operations far_kernels() {

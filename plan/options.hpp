@@ -33,14 +33,16 @@ enum class update_need : uint8_t {
 
 /// The properties of a parameter's update that the plan depends on.
 struct parameter_update {
-  uint32_t moments = 2;  ///< number of moments that the optimizer keeps for each element
+  /// Number of states that the optimizer keeps for each element besides its weight: moments, and the moving average of
+  /// the weights, which follows them.
+  uint32_t moments = 2;
   update_need need = update_need::elements;
   /// Shape of the whole matrix if ranks of a tensor group hold parts of it; 0: the shape in the model table is the
   /// whole.
   uint64_t rows = 0, columns = 0;
   bool operator==(const parameter_update&) const = default;
 };
-inline constexpr uint32_t max_moments = 2;
+inline constexpr uint32_t max_moments = 3;
 
 /// The dtypes of a run's elements.
 struct element_types {

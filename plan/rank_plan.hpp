@@ -150,7 +150,7 @@ struct rank_plan {
   std::vector<snapshot_block> snapshots;  ///< plans that save: blocks of the rank's checkpoint file, in order
   /// [state_part]: number of elements of that part, over all swap blocks, that stay in memory and not in the swap file
   uint64_t resident_elements[num_state_parts] = {};
-  /// [moment][parameter]: offset in this rank's first or second moments, in elements
+  /// [moment][parameter]: offset in this rank's first, second or third moments, in elements
   std::vector<uint64_t> moment_offset[max_moments];
   uint64_t moment_elements[max_moments] = {};
   /// [stage]: the most micro-batches whose activations this rank holds at a time; 0: the stage is computed by another

@@ -59,13 +59,21 @@ struct tier_options {
 
 /// Parts of a block's extent, in their order in the file. In this order the parts that an update reads are one
 /// transfer, and the parts that it writes are one transfer.
-enum class state_part : uint8_t { gradient, master, first_moment, second_moment, copy };
-inline constexpr uint32_t num_state_parts = 5;
+enum class state_part : uint8_t { gradient, master, first_moment, second_moment, third_moment, copy };
+inline constexpr uint32_t num_state_parts = 6;
 /// Returns the bit of a part in swap_block::swapped.
 constexpr uint8_t bit(state_part x) { return static_cast<uint8_t>(1U << static_cast<unsigned>(x)); }
-/// Returns the part of the first (0) or second (1) moment.
+/// Returns the part of the first (0), second (1) or third (2) moment.
 constexpr state_part moment_part(uint32_t which) {
   return static_cast<state_part>(static_cast<uint32_t>(state_part::first_moment) + which);
+}
+/// Returns the number of the moment that `part` is, which must be one.
+constexpr uint32_t moment_of(state_part part) {
+  return static_cast<uint32_t>(part) - static_cast<uint32_t>(state_part::first_moment);
+}
+/// True if the part is a moment.
+constexpr bool is_moment(state_part part) {
+  return part >= state_part::first_moment && part <= state_part::third_moment;
 }
 
 /// Elements of one parameter that this rank updates. `state_offset` is the offset of their states in the rank's layout

@@ -7,6 +7,7 @@
 #include "core/text.hpp"
 #include "core/tp_slices.hpp"
 #include "device/stream.hpp"
+#include "kernels/optimizer/average.hpp"
 #include "kernels/optimizer/orthogonalise.hpp"
 #include "kernels/optimizer/undo.hpp"
 #include "plan/layout/layout.hpp"
@@ -256,6 +257,23 @@ void shard_executor::update(const plan::instruction& x) {
   }
   update_elements<State>(all);
   refresh_cached(group.pieces, window);
+  average<State>(group.pieces, window);
+}
+
+template <class State>
+void shard_executor::average(const std::vector<plan::owned_piece>& pieces, std::byte* window) {
+  if (!groups_->average) return;
+  const auto rate = kernels::average_rate(*groups_->average, context_->order.applied + 1);
+  if (!rate) return;
+  const auto& updates = states_.updates<State>();
+  for (const auto& piece : pieces) {
+    const auto* const weights = reinterpret_cast<const State*>(memory_->master(piece, window));
+    auto* const to =
+        reinterpret_cast<State*>(memory_->moment(piece, job::own_moments(*groups_, piece.parameter), window));
+    shared_out(piece.range.count, [&](uint64_t first, uint64_t count) {
+      updates.average(to + first, weights + first, count, *rate);
+    });
+  }
 }
 
 template <class State>
@@ -281,6 +299,7 @@ void shard_executor::speculate(const plan::instruction& x) {
   }
   update_elements<State>(all);
   refresh_cached(pieces, window);
+  average<State>(pieces, window);
 }
 
 std::byte* shard_executor::undo_in_memory(undo_copy what, uint32_t group, const plan::owned_piece& piece,
@@ -339,8 +358,9 @@ kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piec
   const auto& o = context_->plan().options();
   kernels::optimizer_piece<State> out;
   out.master = reinterpret_cast<State*>(memory_->master(piece, window));
-  for (uint32_t k = 0; k < plan::max_moments; ++k)
-    out.moments[k] = reinterpret_cast<State*>(memory_->moment(piece, k, window));
+  const uint32_t moments = job::own_moments(*groups_, piece.parameter);
+  for (uint32_t k = 0; k < moments; ++k) out.moments[k] = reinterpret_cast<State*>(memory_->moment(piece, k, window));
+  if (groups_->average) out.average = reinterpret_cast<State*>(memory_->moment(piece, moments, window));
   out.gradient = memory_->gradient(piece, window);
   out.gradient_dtype = o.types.accumulation;
   out.copy = memory_->copy(piece, window);

@@ -69,6 +69,10 @@ class shard_executor final : public executor {
   /// If states were updated in a window, copies the pieces' new weights to the slices of parameters that are cached in
   /// memory.
   void refresh_cached(const std::vector<plan::owned_piece>& pieces, std::byte* window);
+  /// Changes the moving average of the new weights of `pieces` by them, if the run keeps one and this update changes
+  /// it; `window`: the window that holds their states, or null.
+  template <class State>
+  void average(const std::vector<plan::owned_piece>& pieces, std::byte* window);
   /// Updates before the vote, with the gradient scale of a step that is not clipped, and copies the states that it
   /// overwrites to the undo pool if the update may be undone.
   template <class State>

@@ -99,8 +99,12 @@ class wishes {
         report.first_stateless = p.name;
       if (!p.trainable || !states_ || c.master == nullptr) continue;
       with_states.insert(c.master->name);
-      for (const auto moment : moments(q)) {
+      for (const auto moment : job::moment_names(groups_, q)) {
         const auto* found = formats::find_tensor(from_, *name, tensor_kind::moment, moment);
+        if (found == nullptr && moment == core::average_state) {  // the last moment
+          report.average_begins = true;
+          break;
+        }
         if (found == nullptr)
           return fail(error_kind::mismatch,
                       fmt::format("'{}': tensor {} is not {}; set "
@@ -187,6 +191,14 @@ class wishes {
     return {};
   }
 
+  /// Sets averages of weights that were not read from the checkpoint to the weights.
+  core::result<void> begin_averages(rank_memory& memory) const {
+    for (uint32_t q = 0; q < chosen_.size(); ++q)
+      if (chosen_[q].weights(saved_masters_) != nullptr && chosen_[q].moments.size() <= job::own_moments(groups_, q))
+        TROUPE_TRY(begin_average(groups_, memory, q));
+    return {};
+  }
+
  private:
   /// Returns, for the error about a missing moment, where it was looked for: "in the checkpoint", or "read (left out:
   /// ...)" if the source itself has left optimizer states out.
@@ -218,11 +230,6 @@ class wishes {
     for (const auto& t : from_.tensors)
       if (t.kind == tensor_kind::moment && of.contains(t.name) && !used.contains(&t)) out.insert(t.moment);
     return {out.begin(), out.end()};
-  }
-
-  [[nodiscard]] std::vector<std::string_view> moments(uint32_t q) const {
-    const auto names = kernels::moment_names(groups_.groups[groups_.group_of[q]].options);
-    return {names.begin(), names.end()};
   }
 
   [[nodiscard]] core::result<void> missing(const core::parameter_info& p, const std::string& name = {}) const {
@@ -394,7 +401,10 @@ core::result<load_report> load_tensors(const formats::tensor_source& from,
     if (!options.pipeline_loading_checkpoint && m != memory.back()) continue;
     TROUPE_TRY(all.read(report.read));
   }
-  for (const auto& m : memory) TROUPE_TRY(all.refresh(*m));
+  for (const auto& m : memory) {
+    TROUPE_TRY(all.refresh(*m));
+    TROUPE_TRY(all.begin_averages(*m));
+  }
   return report;
 }
 

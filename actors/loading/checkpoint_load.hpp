@@ -37,6 +37,9 @@ struct load_report {
   /// Kinds of moments that the checkpoint has for trained parameters and that the run's optimizer does not use,
   /// ascending.
   std::vector<std::string> unused_moments;
+  /// True: the checkpoint has optimizer states but no average of the weights, which the run keeps; the average begins
+  /// as the weights.
+  bool average_begins = false;
 };
 
 /// State of a load into memory in which the run has trained already (not of a load while the run is opened). Parameters
@@ -56,9 +59,9 @@ enum class lacking_frozen : uint8_t { refused, kept };
 /// Fills parameters, master weights and moments of all ranks from the checkpoint `from`. The ranks share one model,
 /// which `tensor` splits over them. Call between steps only. Reads every needed byte once for all ranks, unless
 /// `pipeline_loading_checkpoint` is set. If the checkpoint holds only weights, moments stay unchanged, or begin anew if
-/// `live` is given. Errors: mismatch for a parameter that is missing or has another shape, a missing moment, or a
-/// tensor that the model has no parameter for; bad_input for a piece that does not match its digest; io; stopped once
-/// `wants_end`, which several threads call, returns true.
+/// `live` is given. An average of weights that is not read becomes the weights. Errors: mismatch for a parameter that is
+/// missing or has another shape, a missing moment, or a tensor that the model has no parameter for; bad_input for a
+/// piece that does not match its digest; io; stopped once `wants_end`, which several threads call, returns true.
 core::result<load_report> load_tensors(const formats::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
                                        const job::optimizer_groups& groups, const job::chosen_tensor& tensor,

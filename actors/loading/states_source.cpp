@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/math.hpp"
-#include "kernels/optimizer/optimizer.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -111,7 +110,7 @@ formats::tensor_source source_of_states(const whole_states& states, const core::
       continue;
     }
     add(q, formats::tensor_kind::master, plan::state_part::master, {});
-    const auto moments = kernels::moment_names(groups.groups[groups.group_of[q]].options);
+    const auto moments = job::moment_names(groups, q);
     for (uint32_t k = 0; k < moments.size(); ++k)
       add(q, formats::tensor_kind::moment, plan::moment_part(k), moments[k]);
   }

@@ -205,7 +205,7 @@ core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memor
   const state_store store(memory);
   const double value = groups.groups[groups.group_of[q]].first_moment;
   std::vector<double> values;
-  for (uint32_t k = 0; k < plan::max_moments; ++k) {
+  for (uint32_t k = 0; k < job::own_moments(groups, q); ++k) {
     const auto part = plan::moment_part(k);
     const auto held = store.held(q, part);
     values.assign(std::min(held.count, state_window_elements), value);
@@ -213,6 +213,21 @@ core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memor
       const plan::slice window{held.first + done, std::min<uint64_t>(values.size(), held.count - done)};
       TROUPE_TRY(store.write_as(q, part, window, core::dtype::f64, reinterpret_cast<const std::byte*>(values.data())));
     }
+  }
+  return {};
+}
+
+core::result<void> begin_average(const job::optimizer_groups& groups, rank_memory& memory, uint32_t q) {
+  if (!groups.average) return {};
+  const state_store store(memory);
+  const auto part = plan::moment_part(job::own_moments(groups, q));
+  const auto held = store.held(q, part);
+  std::vector<std::byte> window;
+  for (uint64_t done = 0; done < held.count; done += state_window_elements) {
+    const uint64_t count = std::min(held.count - done, state_window_elements);
+    window.resize(count * core::size_of(store.type_of(part)));
+    TROUPE_TRY(store.read(q, plan::state_part::master, held.first + done, window));
+    TROUPE_TRY(store.write(q, part, held.first + done, window));
   }
   return {};
 }

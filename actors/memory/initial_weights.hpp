@@ -31,8 +31,12 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
                                         models::prepared_modules* own = nullptr, const fill_watch& watch = {},
                                         filled_values of = filled_values::all);
 
-/// Sets the optimizer moments of a parameter to their initial values, also in memory that holds other values.
+/// Sets the optimizer moments of a parameter to their initial values, also in memory that holds other values. Does not
+/// change the average of its weights.
 core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memory& memory, uint32_t parameter);
+
+/// Sets the average of a parameter's weights to its master weights. Does nothing if the run keeps no average.
+core::result<void> begin_average(const job::optimizer_groups& groups, rank_memory& memory, uint32_t parameter);
 
 /// Fills the optimizer moments that do not start at zero; all others are expected to be zero already, as in new memory.
 core::result<void> fill_initial_moments(const job::optimizer_groups& groups, rank_memory& memory,

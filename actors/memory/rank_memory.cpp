@@ -133,9 +133,12 @@ std::byte* rank_memory::state(const plan::owned_piece& piece, plan::state_part p
       if (p.options().master_is_parameter()) return parameter(piece.parameter, piece.range.first);
       return at(owner::master) + (b.resident[k] + inside) * element_bytes;
     case plan::state_part::first_moment:
-      return at(owner::moments) + (b.resident[k] + inside) * element_bytes;
     case plan::state_part::second_moment:
-      return at(owner::moments) + (p.resident_elements[k - 1] + b.resident[k] + inside) * element_bytes;
+    case plan::state_part::third_moment: {
+      uint64_t before = 0;  // elements of the moments with lower numbers, which come first in the pool
+      for (size_t lower = k - plan::moment_of(part); lower < k; ++lower) before += p.resident_elements[lower];
+      return at(owner::moments) + (before + b.resident[k] + inside) * element_bytes;
+    }
   }
   return nullptr;
 }

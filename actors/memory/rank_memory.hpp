@@ -81,8 +81,8 @@ class rank_memory {
   /// weights are swapped, the address is in `window`, which must hold the states of the piece's sub-group; null without
   /// `window`.
   [[nodiscard]] std::byte* master(const plan::owned_piece& piece, std::byte* window = nullptr) const;
-  /// Returns the address of the piece's first (`which` 0) or second (1) moment; if moments are swapped, in `window`,
-  /// which holds the states of its sub-group. Null if the optimizer of the parameter has no such moment.
+  /// Returns the address of the piece's first (`which` 0), second (1) or third (2) moment; if moments are swapped, in
+  /// `window`, which holds the states of its sub-group. Null if the parameter has no such moment.
   [[nodiscard]] std::byte* moment(const plan::owned_piece& piece, uint32_t which, std::byte* window = nullptr) const;
   /// Returns the address of the piece's weights in the 16-bit parameter type; if they are swapped, in `window`. Null if
   /// the parameters are their own master weights.

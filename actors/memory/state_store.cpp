@@ -35,9 +35,7 @@ plan::slice state_store::held(uint32_t q, state_part part) const {
   if (!p.layout->holds(p.rank, q)) return {};
   if (part == state_part::copy) return {0, p.table().parameters[q].numel()};
   if (!p.layout->trains(q)) return {};
-  const uint32_t moments = p.options().update_of(q).moments;
-  if ((part == state_part::first_moment && moments < 1) || (part == state_part::second_moment && moments < 2))
-    return {};
+  if (plan::is_moment(part) && plan::moment_of(part) >= p.options().update_of(q).moments) return {};
   return p.own_states(q);
 }
 
@@ -54,9 +52,9 @@ std::byte* state_store::resident(uint32_t q, state_part part, plan::slice range)
     case state_part::master:
       return memory_.master(piece);
     case state_part::first_moment:
-      return memory_.moment(piece, 0);
     case state_part::second_moment:
-      return memory_.moment(piece, 1);
+    case state_part::third_moment:
+      return memory_.moment(piece, plan::moment_of(part));
     case state_part::copy:
       break;
   }

@@ -7,8 +7,8 @@
 namespace troupe::actors {
 
 std::vector<storage::swap_category> swap_categories(plan::rank_plans plans) {
-  static constexpr const char* names[plan::num_state_parts] = {"gradients", "master weights", "first moments",
-                                                               "second moments", "16-bit parameters"};
+  static constexpr const char* names[plan::num_state_parts] = {"gradients",      "master weights", "first moments",
+                                                               "second moments", "third moments",  "16-bit parameters"};
   uint64_t bytes[plan::num_state_parts] = {};
   for (const auto& p : plans)
     for (const auto& b : p->blocks)

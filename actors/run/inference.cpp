@@ -186,10 +186,25 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
                     "(evaluation.batches, data.validation_fraction)",
                     n, n == 1 ? "" : "es"));
   out.loss /= ranks_with_windows;
-  run.recorder.record_loss(out.loss);
-  prove_saves(run, out.loss);
-  if (run.host.hooks.on_evaluation) run.host.hooks.on_evaluation(run.progress.steps, out.loss);
   return out;
+}
+
+/// Evaluates with the averages of the weights in place of the weights, which are back in place afterwards. Errors: also
+/// those of exchange_averages().
+core::result<evaluation_report> evaluate_averages(training_run& run, const evaluation_request& request, uint64_t n) {
+  TROUPE_TRY(exchange_averages(run));
+  auto did = evaluate_once(run, request, n);
+  const auto back = exchange_averages(run);
+  if (did && !back) return core::fail(back.error());
+  return did;
+}
+
+/// Records the loss of an evaluation, and passes it to the host program. A finite loss of the weights proves their
+/// saves; one of their averages does not.
+void tell_loss(training_run& run, const evaluation_report& did, bool is_averaged) {
+  run.recorder.record_loss(did.loss);
+  if (!is_averaged) prove_saves(run, did.loss);
+  if (run.host.hooks.on_evaluation) run.host.hooks.on_evaluation(run.progress.steps, did.loss);
 }
 
 /// Generates text. Fails if processes are lost meanwhile; generate() then repeats the call with the remaining ranks.
@@ -218,10 +233,13 @@ core::result<std::vector<int64_t>> generate_once(training_run& run, std::vector<
 
 core::result<evaluation_report> evaluate(training_run& run, const evaluation_request& request) {
   TROUPE_TRY(check(request, run.modules.outputs));
+  const bool is_averaged = request.averaged.value_or(run.term->plan.config->ema.evaluate);
   return run.outlast([&]() -> core::result<evaluation_report> {
     // The number depends on the number of data ranks, which a loss of processes changes.
     TROUPE_ASSIGN(const auto n, num_evaluations(run, request.batches));
-    return evaluate_once(run, request, n);
+    auto did = is_averaged ? evaluate_averages(run, request, n) : evaluate_once(run, request, n);
+    if (did && request.compute_loss && !did->ended_early) tell_loss(run, *did, is_averaged);
+    return did;
   });
 }
 

@@ -183,6 +183,9 @@ struct evaluation_request {
   std::string output{};
   /// False: computes outputs only, for batches without targets; nothing is recorded, and the report has no losses.
   bool compute_loss = true;
+  /// True: computes with the averages of the weights (section ema); false: with the weights; nullopt: as ema.evaluate
+  /// says.
+  std::optional<bool> averaged{};
   /// Called before each run of micro-batches, in the leading process of several; returning false ends the evaluation
   /// early. Empty: the evaluation always runs to its end.
   std::function<bool()> go_on{};

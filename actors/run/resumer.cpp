@@ -494,6 +494,8 @@ core::result<void> resumer::take_over(const formats::tensor_source& from, load_o
     if (const auto line = unfrozen_sentence(*loaded, run_.term->plan.config->optimizer, run_.progress.applied);
         !line.empty())
       say(line);
+  if (loaded->average_begins)
+    say(fmt::format("'{}' has no average of its weights (section ema): it begins as the weights", folder));
   if (loaded->stateless > 0 && loaded->states)
     say(fmt::format("'{}' {}", folder,
                     stateless_sentence(*loaded, run_.term->plan.config->optimizer, run_.progress.applied)));

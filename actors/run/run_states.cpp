@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "actors/memory/whole_states.hpp"
 #include "actors/run/training_run.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "job/model/adapters.hpp"
@@ -41,7 +42,7 @@ core::result<void> read_parameter(const training_run& run, uint32_t parameter, u
 core::result<void> read_moment(const training_run& run, uint32_t parameter, int which, std::span<float> out) {
   TROUPE_TRY(check_elements(table_of(run), parameter, 0, out.size()));
   if (which < 0 || which >= static_cast<int>(plan::max_moments))
-    return core::fail(core::error_kind::bad_input, fmt::format("parameter '{}': wanted its moment 0 or 1, got {}",
+    return core::fail(core::error_kind::bad_input, fmt::format("parameter '{}': wanted its moment 0, 1 or 2, got {}",
                                                                table_of(run).parameters[parameter].name, which));
   if (run.term->memory.offloaded != nullptr) return run.sound();
   std::fill(out.begin(), out.end(), 0.0F);  // the optimizer has no such moment
@@ -58,6 +59,37 @@ core::result<void> read_gradient(const training_run& run, uint32_t parameter, st
   TROUPE_TRY(run.term->whole().read(parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
                                     reinterpret_cast<std::byte*>(out.data())));
   for (double& g : out) g *= run.progress.gradient_factor.value_or(1);
+  return {};
+}
+
+core::result<void> exchange_averages(training_run& run) {
+  const auto& groups = *run.term->plan.optimizer;
+  if (!groups.average) return core::refused("evaluation: the run keeps no average of its weights; add the section ema");
+  TROUPE_TRY(run.sound());
+  const auto& table = table_of(run);
+  const whole_states states = run.term->whole();
+  const core::dtype type = state_store(*states.ranks().front()).type_of(plan::state_part::master);
+  std::vector<std::byte> weights, averages;
+  const auto exchange = [&](uint32_t q, plan::slice range) -> core::result<void> {
+    const auto part = plan::moment_part(job::own_moments(groups, q));
+    weights.resize(range.count * core::size_of(type));
+    averages.resize(weights.size());
+    TROUPE_TRY(states.read(q, plan::state_part::master, range, type, weights.data()));
+    TROUPE_TRY(states.read(q, part, range, type, averages.data()));
+    TROUPE_TRY(states.write(q, part, range, type, weights.data()));
+    TROUPE_TRY(states.write(q, plan::state_part::master, range, type, averages.data()));
+    // also on ranks that hold the weights that the forward pass reads, but not the states
+    return states.write(q, plan::state_part::copy, range, type, averages.data());
+  };
+  for (uint32_t q = 0; q < table.parameters.size(); ++q) {
+    if (!table.parameters[q].trainable) continue;
+    const uint64_t all = table.parameters[q].numel();
+    for (uint64_t done = 0; done < all; done += state_window_elements)
+      if (auto ok = exchange(q, {done, std::min(state_window_elements, all - done)}); !ok) {
+        run.over.why = ok.error().in("weights and their averages are mixed");
+        return ok;
+      }
+  }
   return {};
 }
 

@@ -23,6 +23,12 @@ core::result<void> read_gradient(const training_run& run, uint32_t parameter, st
 /// Returns the objects that access to states by name (session::states) uses; valid until the session's next call.
 std::shared_ptr<const state_access_parts> states_of(training_run& run);
 
+/// Exchanges the weights of all trained parameters with their averages, on all ranks of all processes, so that runs of
+/// plans compute with the averages; a second call restores both, bit for bit. Between the two calls nothing may train,
+/// save or load. Errors: the run keeps no average (section ema); states are offloaded; those of reading and writing
+/// states, after which the run has ended, because weights and averages are mixed.
+core::result<void> exchange_averages(training_run& run);
+
 /// Writes the weights as a folder for Hugging Face; session::export_hugging_face describes files and errors.
 core::result<void> export_hugging_face(training_run& run, const std::string& folder, uint64_t max_shard_bytes);
 /// offload() and reload() implement session::offload_states and session::reload_states: they move the states of all

@@ -43,7 +43,10 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
     const bool drawn = weights == first_weights::drawn;
     if (drawn || plan.teaching)
       TROUPE_TRY(fill_initial_weights(plan, *m, own, told, drawn ? filled_values::all : filled_values::of_teacher));
-    return fill_initial_moments(*plan.optimizer, *m, told);
+    TROUPE_TRY(fill_initial_moments(*plan.optimizer, *m, told));
+    for (uint32_t q = 0; drawn && q < plan.table->parameters.size(); ++q)
+      TROUPE_TRY(begin_average(*plan.optimizer, *m, q));
+    return {};
   };
   const auto where = own != nullptr ? std::launch::deferred : std::launch::async | std::launch::deferred;
   std::vector<std::future<core::result<void>>> under_way;

@@ -27,6 +27,7 @@ struct source_arguments {  ///< arguments of a command that reads a checkpoint
   /// True: the command needs weights only. If the folder contains exported weights next to checkpoints, the exported
   /// weights are read, unless the weights in the checkpoints have a higher precision
   bool wants_weights = false;
+  bool averaged = false;        ///< true: the averages of the weights (section ema) are read as the weights
   bool as_stored = false;       ///< true: tensors are read as they are stored, even with codes that cannot be decoded
   bool allow_overflow = false;  ///< true: values that a narrower type cannot represent are clamped
   std::vector<std::string> ignored_keys{};  ///< keys of the model's config.json to ignore

@@ -167,6 +167,7 @@ std::vector<conversion_option> to_fp32_options(weights_arguments& a) {
   add_model_options(out, a);
   out.push_back(
       {.name = "--exclude-frozen", .into = &a.exclude_frozen, .help = "leave out parameters that were not trained"});
+  out.push_back(average_option(a.source));
   return out;
 }
 
@@ -178,6 +179,7 @@ std::vector<conversion_option> to_hugging_face_options(weights_arguments& a) {
                                       .shows_default = true}};
   add_model_options(out, a);
   out.push_back(shard_size_option(a));
+  out.push_back(average_option(a.source));
   return out;
 }
 

@@ -69,6 +69,7 @@ std::vector<conversion_option> to_gguf_options(gguf_arguments& a) {
        .help = "a tokenizer.model, tokenizer.json, vocab.json, a folder with one, or 'bytes'; by default the one "
                "next to the weights, or the one that the run was trained with"}};
   add_model_options(out, a);
+  out.push_back(average_option(a.source));
   return out;
 }
 

@@ -93,6 +93,7 @@ core::result<void> write_peft(const peft_arguments& a) {
 std::vector<conversion_option> to_peft_options(peft_arguments& a) {
   std::vector<conversion_option> out;
   add_description_options(out, a.source, a.model_config);
+  out.push_back(average_option(a.source));
   return out;
 }
 

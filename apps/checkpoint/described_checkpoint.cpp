@@ -21,6 +21,7 @@
 #include "formats/names/tied_names.hpp"
 #include "formats/names/wrapper_names.hpp"
 #include "formats/source/element_cast.hpp"
+#include "formats/source/weight_averages.hpp"
 #include "formats/trainer/numbered_states.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "models/table/model_spec.hpp"
@@ -37,7 +38,9 @@ formats::source_options options_without_map(const source_arguments& a) {
   out.fallback_to_previous = a.fallback_to_previous;
   out.older_by = a.older_by;
   out.say = say_for(a);
-  out.wants = a.wants_weights ? formats::wanted_of_folder::weights : formats::wanted_of_folder::checkpoint;
+  // exported weights have no averages beside them
+  out.wants = a.wants_weights && !a.averaged ? formats::wanted_of_folder::weights
+                                             : formats::wanted_of_folder::checkpoint;
   out.as_stored = a.as_stored;
   out.needs_states = !a.wants_weights && !a.as_stored;
   return out;
@@ -170,6 +173,7 @@ core::result<formats::tensor_source> open_checkpoint_at(const source_arguments& 
     return fail(
         source->lost_states->why.kind,
         fmt::format("{}; the weights alone are written by to-hf, to-fp32 and to-gguf", source->lost_states->why.text));
+  if (source && a.averaged) source = formats::with_averages(std::move(*source));
   if (!source || source->numbered == nullptr) return source;
   TROUPE_ASSIGN(auto model, describe_model(*source, model_config, a.ignored_keys));
   if (const auto order = parameters_of(model); order.empty())

@@ -56,7 +56,8 @@ core::result<void> fit_states(formats::tensor_source& s, const source_arguments&
   for (const auto& [name, states] : all)
     table.parameters.push_back({.name = name, .shape = s.tensors[states.weight].shape, .trainable = !states.is_frozen});
   TROUPE_TRY(job::freeze(config, table));
-  TROUPE_ASSIGN(const auto groups, job::make_optimizer_groups(config, table));
+  TROUPE_ASSIGN(auto groups, job::make_optimizer_groups(config, table));
+  groups.average.reset();  // an average of weights is not a state of any optimizer that the written formats know
   const auto updates = job::updates_of(groups, table);
 
   const auto type = core::name_of(config.optimizer.type);

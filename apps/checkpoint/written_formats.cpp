@@ -14,6 +14,12 @@ void add_description_options(std::vector<conversion_option>& to, source_argument
        .is_shared = true});
 }
 
+conversion_option average_option(source_arguments& source) {
+  return {.name = "--ema",
+          .into = &source.averaged,
+          .help = "write the averages of the weights that a run with the section ema keeps, in place of the weights"};
+}
+
 void add_model_options(std::vector<conversion_option>& to, conversion_arguments& a) {
   add_description_options(to, a.source, a.model_config);
   to.push_back(

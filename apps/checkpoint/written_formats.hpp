@@ -42,6 +42,8 @@ struct conversion_option {
 
 /// Adds --model-config and --ignore-key.
 void add_description_options(std::vector<conversion_option>& to, source_arguments& source, std::string& model_config);
+/// Returns the option --ema, for conversions that write weights alone.
+conversion_option average_option(source_arguments& source);
 /// Adds --model-config, --ignore-key and --allow-overflow.
 void add_model_options(std::vector<conversion_option>& to, conversion_arguments& a);
 

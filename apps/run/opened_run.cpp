@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -160,7 +161,8 @@ core::result<void> opened_run::evaluate(uint64_t step, const std::function<bool(
   if (!did) return core::fail(did.error());
   if (did->ended_early) return {};
   last_evaluated_ = step;
-  saved_.note_evaluation(step, did->loss);
+  // A finite loss of the averages says nothing about the weights.
+  if (!config_.ema.evaluate || !std::isfinite(did->loss)) saved_.note_evaluation(step, did->loss);
   state_.evaluation(did->loss);
   end_.validation_loss = did->loss;
   show_.evaluation(step, did->loss);

@@ -1,5 +1,5 @@
 // DeepSpeed's keys of batches, of its section `elasticity` and of the order in which gradients are summed, with the
-// defaults of DeepSpeed 0.19; and the keys of the loss.
+// defaults of DeepSpeed 0.19; and the keys of the loss and of the average of weights.
 #include <fmt/format.h>
 
 #include "config/keys/key_rows.hpp"
@@ -80,6 +80,34 @@ void add_loss(key_rows& t) {
       .into<&job::loss, &loss_section::z_loss>();
 }
 
+void add_average(key_rows& t) {
+  constexpr double most_updates = 1e15;
+  section_rows key(t, "ema",
+                   "An exponential moving average of the trained weights, in fp32, saved with the optimizer's states; "
+                   "on where the section stands.");
+  key("decay", number, "0.999", "The part of the average that a change of it keeps.")
+      .at_least(0)
+      .below(1)
+      .into<&job::ema, &ema_section::decay>()
+      .tells<&job::ema, &ema_section::given>();
+  key("every", integer, "1", "Updates from one change of the average to the next.")
+      .at_least(1)
+      .at_most(most_updates)
+      .into<&job::ema, &ema_section::every>()
+      .tells<&job::ema, &ema_section::given>();
+  key("start", integer, "0", "Updates up to which the average is the weights.")
+      .at_least(0)
+      .at_most(most_updates)
+      .into<&job::ema, &ema_section::start>()
+      .tells<&job::ema, &ema_section::given>();
+  key("warmup", boolean, "false", "The n-th change keeps at most (1 + n) / (10 + n) of the average.")
+      .into<&job::ema, &ema_section::warmup>()
+      .tells<&job::ema, &ema_section::given>();
+  key("evaluate", boolean, "false", "Evaluate with the average in place of the weights.")
+      .into<&job::ema, &ema_section::evaluate>()
+      .tells<&job::ema, &ema_section::given>();
+}
+
 }  // namespace
 
 void add_batch_keys(key_rows& t) {
@@ -139,6 +167,7 @@ void add_batch_keys(key_rows& t) {
       .ignored("their gradients go with those of data ranks, in communication_data_type");
   add_elasticity(t);
   add_loss(t);
+  add_average(t);
 }
 
 }  // namespace troupe::config

@@ -21,6 +21,9 @@ void device_rules(const settings& given, const job_config& config, reporter& rep
   if (config.compression.any()) refuse("compression_training", "a model without compression");
   if (config.loss.label_smoothing != 0) refuse("loss.label_smoothing", "a loss without label smoothing");
   if (config.loss.z_loss != 0) refuse("loss.z_loss", "a loss without z-loss");
+  if (config.ema.given && config.zero_optimization.offload_optimizer.device == offload_device::none)
+    refuse("ema",
+           "an average of weights whose states are on the host (zero_optimization.offload_optimizer.device: cpu)");
   if (config.lora.given) refuse("lora", "a model without adapters");
   if (config.distillation.enabled) refuse("distillation.enabled", "training without a teacher");
   if (config.zero_optimization.zenflow.enabled) refuse("zero_optimization.zenflow", "updates without ZenFlow");

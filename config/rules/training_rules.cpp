@@ -30,6 +30,7 @@ class training : key_rules {
       validation();
       question();
     }
+    config_.ema.given |= given_.mappings.contains("ema");
     groups();
     optimizer();
     scheduler();

@@ -168,6 +168,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   compression_section compression;
   distillation_section distillation;
   loss_section loss;
+  ema_section ema;
   lora_section lora;
   aio_section aio;
   fp16_section fp16;

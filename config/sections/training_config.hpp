@@ -53,6 +53,12 @@ struct loss_section {
   double z_loss = 0;           ///< factor of the squared logarithm of the softmax's sum, which is added
 };
 
+/// Configuration section `ema`: an exponential moving average of the trained weights.
+struct ema_section : core::average_options {
+  bool given = false;     ///< true: the section was given, so the run keeps the average
+  bool evaluate = false;  ///< true: evaluations compute with the average in place of the weights
+};
+
 struct fp16_section : core::loss_scale_options {  ///< configuration section `fp16`
   bool enabled = false;
 };

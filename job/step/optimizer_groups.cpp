@@ -155,14 +155,15 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
         : table.parameters[q].of_teacher  // a teacher is never updated
             ? 0
             : add(named[q], splits && is_muon_matrix(table.parameters[q]) ? part::matrices : part::rest));
+  if (c.ema.given) out.average = c.ema;
   return out;
 }
 
 std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, const core::model_table& whole) {
   std::vector<plan::parameter_update> out;
-  for (size_t q = 0; q < groups.group_of.size(); ++q) {
+  for (uint32_t q = 0; q < groups.group_of.size(); ++q) {
     const auto& options = groups.groups[groups.group_of[q]].options;
-    out.push_back({static_cast<uint32_t>(kernels::moment_names(options).size()), planned_need(options)});
+    out.push_back({own_moments(groups, q) + (groups.average ? 1 : 0), planned_need(options)});
     if (out.back().need != plan::update_need::whole_matrix) continue;
     out.back().rows = static_cast<uint64_t>(whole.parameters[q].shape.front());
     out.back().columns = whole.parameters[q].numel() / out.back().rows;
@@ -170,8 +171,19 @@ std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, c
   return out;
 }
 
+std::vector<std::string_view> moment_names(const optimizer_groups& groups, uint32_t parameter) {
+  const auto own = kernels::moment_names(groups.groups[groups.group_of[parameter]].options);
+  std::vector<std::string_view> out(own.begin(), own.end());
+  if (groups.average) out.push_back(core::average_state);
+  return out;
+}
+
 std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k) {
-  return std::string(kernels::moment_names(groups.groups[groups.group_of[parameter]].options)[k]);
+  return std::string(moment_names(groups, parameter)[k]);
+}
+
+uint32_t own_moments(const optimizer_groups& groups, uint32_t parameter) {
+  return static_cast<uint32_t>(kernels::moment_names(groups.groups[groups.group_of[parameter]].options).size());
 }
 
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied) {

@@ -1,12 +1,15 @@
 // Derives the update rule of each parameter from the configuration's optimizer, scheduler and parameter groups. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "core/training_types.hpp"
 #include "job/step/step_rules.hpp"
 #include "kernels/optimizer/optimizer.hpp"
 #include "kernels/optimizer/schedule.hpp"
@@ -28,6 +31,8 @@ struct optimizer_group {
 struct optimizer_groups {               ///< the update rule of each parameter
   std::vector<optimizer_group> groups;  ///< the first group is for parameters that no group of the configuration names
   std::vector<uint32_t> group_of;       ///< [parameter]: index of its group
+  /// Options of the moving average of the weights that every trained parameter has; nullopt: there is none.
+  std::optional<core::average_options> average = {};
 };
 
 /// Returns the name of the optimizer group of entry `g` of `parameter_groups`, or, with their number, of all other
@@ -52,8 +57,17 @@ bool is_muon_matrix(const core::parameter_info& parameter);
 /// moments, the whole-parameter values that the optimizer reads (plan::update_need), and the shape of a whole matrix.
 std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, const core::model_table& whole);
 
+/// Returns the names in a checkpoint of the states that are kept for each element of a trained parameter besides its
+/// weight, in the order of plan::moment_part: the optimizer's moments, such as `exp_avg`, then the average of the
+/// weights, core::average_state, if there is one.
+std::vector<std::string_view> moment_names(const optimizer_groups& groups, uint32_t parameter);
+
 /// Returns the name of moment `k` of a parameter in a checkpoint, such as `exp_avg`.
 std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k);
+
+/// Returns the number of moments that the optimizer itself keeps for each element of a parameter. The average of the
+/// weights, if there is one, is the moment of this number.
+uint32_t own_moments(const optimizer_groups& groups, uint32_t parameter);
 
 /// Returns the learning rate and first beta of each optimizer group for the next update, when `applied` updates have
 /// been applied.

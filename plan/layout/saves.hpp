@@ -44,8 +44,8 @@ uint64_t staging_slot_bytes(const job_layout& l);
 /// Returns the number of snapshot blocks that the staging memory can hold at a time.
 uint64_t staging_slots(const job_layout& l);
 
-/// Returns the blocks that follow the header in this rank's file: weights of trained parameters, their first moments,
-/// their second moments, then frozen parameters in blocks of their own; each in the table's order.
+/// Returns the blocks that follow the header in this rank's file: weights of trained parameters, their first, second
+/// and third moments, then frozen parameters in blocks of their own; each in the table's order.
 std::vector<snapshot_block> snapshot_blocks(const rank_slices& of_rank);
 
 }  // namespace troupe::plan

@@ -211,6 +211,7 @@ class Options(TypedDict, total=False):
 
     allow_overflow: bool | None
     dtype: str | None
+    ema: bool | None
     exclude_frozen: bool | None
     heads: int | None
     ignore_keys: list[str] | None

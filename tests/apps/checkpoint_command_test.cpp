@@ -99,6 +99,13 @@ BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   BOOST_TEST(scratch_folder::read(c.folder / "again/config.json") == scratch_folder::read(c.folder / "hf/config.json"));
 }
 
+BOOST_AUTO_TEST_CASE(averages_of_a_run_that_keeps_none_are_refused) {
+  const checkpoints c;
+  for (const char* to : {"to-fp32", "to-hf"})
+    c.check_refused({to, "ck", "out", "--ema"}, 2,
+                    "has no averages of its weights: wanted a checkpoint of a run with the section ema");
+}
+
 BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
   const checkpoints c;
   const std::vector<std::vector<std::string>> commands = {

@@ -215,8 +215,8 @@ BOOST_AUTO_TEST_CASE(numbers_that_mean_nothing_are_refused_with_a_sentence_and_t
   refused(s->read_parameter(0, UINT64_MAX, some), "wanted elements within its ");
   std::vector<float> too_many(all + 1);
   refused(s->read_moment(0, 0, too_many), "wanted elements within its ");
-  refused(s->read_moment(0, 99, some), "wanted its moment 0 or 1, got 99");
-  refused(s->read_moment(0, -1, some), "wanted its moment 0 or 1, got -1");
+  refused(s->read_moment(0, 99, some), "wanted its moment 0, 1 or 2, got 99");
+  refused(s->read_moment(0, -1, some), "wanted its moment 0, 1 or 2, got -1");
   refused(s->read_gradient(frozen, more), "wanted its gradient, but it is frozen and has none");
   BOOST_TEST(s->read_parameter(0, all - 8, some).has_value());
   for (const double temperature : {std::nan(""), -1.0, HUGE_VAL, -HUGE_VAL})

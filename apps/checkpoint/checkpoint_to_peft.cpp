@@ -119,9 +119,10 @@ core::result<std::optional<std::string>> merge_adapter(const fs::path& adapter, 
     TROUPE_ASSIGN(auto layers, formats::read_gguf_adapter(adapter, *family, spec.head_width));
     TROUPE_ASSIGN(base.source, formats::merged_with(std::move(base.source), std::move(layers),
                                                     family->layout == core::weight_layout::in_out));
-    return {};
+    return std::nullopt;
   }
   TROUPE_ASSIGN(auto opened, formats::peft_adapter::open(adapter));
+  auto other = other_base_of(*opened, base.source.folder);
   const bool is_in_out =
       family != nullptr ? family->layout == core::weight_layout::in_out : opened->options().is_in_out;
   TROUPE_ASSIGN(base.source, formats::merged_with(std::move(base.source), std::move(opened), is_in_out));

@@ -41,6 +41,8 @@ bool is_aside(const fs::path& p) {
 
 /// Name of the column of tokens in samples of several columns.
 constexpr std::string_view tokens_column = "input_ids";
+/// Names of the columns beside the tokens that arrays of their own may hold.
+constexpr std::string_view columns_beside_tokens[] = {"labels", "attention_mask"};
 
 /// Largest size in bytes of the file refs/main in Hugging Face's cache, which names a revision.
 constexpr uint64_t max_revision_bytes = 1024;
@@ -131,6 +133,32 @@ core::result<void> check_no_splits(const fs::path& folder) {
                                                  folder.string(), fmt::join(splits, ", ")));
 }
 
+/// Refuses an array of a folder that would be read as tokens although names say otherwise: labels or a mask whose
+/// tokens are not there, and an array without `input_ids` in its name next to one with it, such as token_type_ids.npy.
+core::result<void> refuse_stray_arrays(const std::vector<fs::path>& files) {
+  const auto is_called = [](const fs::path& p, std::string_view column) {
+    return kind_of(p) == source_kind::array && p.filename().string().find(column) != std::string::npos;
+  };
+  for (const fs::path& p : files) {
+    if (kind_of(p) != source_kind::array || is_called(p, tokens_column)) continue;
+    for (const std::string_view column : columns_beside_tokens)
+      if (is_called(p, column))
+        return fail(error_kind::bad_input,
+                    fmt::format("'{}': wanted beside it the array of the tokens, which has '{}' in place of '{}' in "
+                                "its name, got none: rename the arrays, or move this one out of the folder",
+                                p.string(), tokens_column, column));
+    const auto tokens = std::ranges::find_if(files, [&](const fs::path& other) {
+      return other.parent_path() == p.parent_path() && is_called(other, tokens_column);
+    });
+    if (tokens != files.end())
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': wanted '{}', 'labels' or 'attention_mask' in the name of an array next to '{}', "
+                              "got none of them: move it out of the folder, or rename it if it holds tokens",
+                              p.string(), tokens_column, tokens->filename().string()));
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_packed(const fs::path& p) {
@@ -185,6 +213,7 @@ core::result<source_listing> source_files(const fs::path& path) {
   const fs::path whole = fs::canonical(folder, ec);
   TROUPE_ASSIGN(auto out, training_files_of(whole, std::move(listed)));
   TROUPE_TRY(refuse_second_forms(out.files));
+  TROUPE_TRY(refuse_stray_arrays(out.files));
   if (out.files.empty() && !out.left_out.empty())
     return fail(
         error_kind::bad_input,
@@ -210,7 +239,7 @@ bool completes_array(const fs::path& p) {
   if (kind_of(p) != source_kind::array) return false;
   std::error_code ec;
   const std::string name = p.stem().string();
-  for (const std::string column : {"labels", "attention_mask"}) {
+  for (const std::string_view column : columns_beside_tokens) {
     const size_t at = name.rfind(column);
     if (at == std::string::npos) continue;
     std::string replaced = name;

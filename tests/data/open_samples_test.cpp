@@ -223,6 +223,24 @@ BOOST_AUTO_TEST_CASE(rows_of_an_array_are_samples_with_the_labels_beside) {
   check_failed(opened_array(at / "a/b.npy"), "a NumPy array holds tokens: name it as data.labelled (form: labelled)");
 }
 
+BOOST_AUTO_TEST_CASE(an_array_of_a_folder_that_is_not_named_as_tokens_is_refused) {
+  auto how = options(64);
+  how.reading.vocab_size = 320;
+  const scratch_folder at;
+  const auto opened_with = [&](const std::string& folder, const std::string& tokens, const std::string& other) {
+    std::filesystem::create_directories(at / folder);
+    std::filesystem::copy_file(chat_fixtures() / "input_ids.npy", at / folder / tokens);
+    std::filesystem::copy_file(chat_fixtures() / "input_ids.npy", at / folder / other);
+    return data::open_samples({.path = at / folder, .vocab_size = 320}, how);
+  };
+  check_failed(opened_with("a", "input_ids.npy", "token_type_ids.npy"),
+               "token_type_ids.npy': wanted 'input_ids', 'labels' or 'attention_mask' in the name of an array next to "
+               "'input_ids.npy'");
+  check_failed(opened_with("b", "tokens.npy", "labels.npy"),
+               "labels.npy': wanted beside it the array of the tokens, which has 'input_ids' in place of 'labels'");
+  BOOST_TEST((*check_ok(opened_with("c", "part_0.npy", "part_1.npy")))->documents() == 8U);
+}
+
 BOOST_AUTO_TEST_CASE(arrays_of_other_types_and_shapes_are_refused) {
   const scratch_folder at;
   const auto refused = [&](const std::string& described, const std::string& numbers, const std::string& why) {

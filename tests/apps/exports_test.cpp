@@ -582,6 +582,8 @@ BOOST_AUTO_TEST_CASE(an_adapter_becomes_a_gguf_file_from_which_it_is_merged_as_f
                   "--type: wanted f32, f16 or bf16 for an adapter, got 'q8_0'");
   f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", keys, "--tokenizer", "bytes"}),
                   "--tokenizer would do nothing here: it is for checkpoints of whole models, not an adapter");
+  f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", keys, "--ema"}),
+                  "--ema would do nothing here: it is for checkpoints of whole models, not an adapter");
   f.check_refused(f.checkpoint({"to-gguf", adapter, "no.gguf", "--model-config", fixture("llama/config.json")}),
                   "is no linear layer of the base model");
   f.check_refused(

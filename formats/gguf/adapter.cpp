@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <span>
@@ -117,6 +118,8 @@ class adapter_file_reader {
       return refused(
           "key 'adapter.alora.invocation_tokens': an adapter that acts only after these tokens cannot be "
           "added to weights");
+    if (const auto alpha = all.number(alpha_key); alpha && !std::isfinite(*alpha))
+      return refused(fmt::format("key '{}': wanted a finite number, got {}", alpha_key, *alpha));
     if (const auto of = all.text("general.architecture"); of != family_.gguf.architecture)
       return mismatch(fmt::format("it is an adapter of a base of architecture '{}', and this base's is '{}'",
                                   core::shown(of), family_.gguf.architecture));

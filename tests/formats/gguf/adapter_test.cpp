@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -204,6 +205,9 @@ BOOST_AUTO_TEST_CASE(files_that_are_no_adapter_of_the_base_are_refused) {
   refused([](auto& k, auto&) { k[1].second = text("model"); }, "key 'general.type': wanted \"adapter\", got \"model\"");
   refused([](auto& k, auto&) { k[2].second = text("control"); }, "key 'adapter.type': wanted \"lora\"");
   refused([](auto& k, auto&) { k[0].second = text("gpt2"); }, "of architecture 'gpt2', and this base's is 'llama'");
+  const auto endless = gguf_value::of(std::numeric_limits<float>::infinity());
+  refused([&](auto& k, auto&) { k.emplace_back("adapter.lora.alpha", endless); },
+          "key 'adapter.lora.alpha': wanted a finite number, got inf");
   refused(
       [](auto& k, auto&) {
         const std::vector<int32_t> tokens = {3};

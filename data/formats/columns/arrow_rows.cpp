@@ -54,7 +54,7 @@ class arrow_row_reader {
     value_budget left{.row = max_row_bytes, .all = bytes_left_};
     for (size_t f = 0; f < fields_.size(); ++f) {
       auto value = arrays[f].value(i, left);
-      if (!value) return messages_.lies(value.error().in(fmt::format("row {}", i)));
+      if (!value) return messages_.lies(value.error().in(fmt::format("row {} of the file", number_ + 1)));
       row[fields_[f].name] = std::move(*value);
     }
     bytes_left_ = left.all;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/text.hpp"
 
@@ -156,11 +157,16 @@ struct walk {
           core::shown(out.name));
     else if (!describe(type, field.table(field_type_table), out))
       problem = fmt::format("the column '{}': wanted texts, numbers, booleans, lists or structures, got {}",
-                            core::shown(out.name), name_of(type));
+                            core::shown(out.name), type == type_float ? "16-bit numbers" : name_of(type));
     if (!problem.empty() || !step(field, depth)) return out;
     const uint64_t children = field.tables(field_children);
-    for (uint64_t i = 0; i < children && problem.empty(); ++i)
-      out.members.push_back(take(field.table(field_children, i), depth + 1));
+    for (uint64_t i = 0; i < children && problem.empty(); ++i) {
+      auto member = take(field.table(field_children, i), depth + 1);
+      if (problem.empty() && std::ranges::find(out.members, member.name, &arrow_field::name) != out.members.end())
+        problem = fmt::format("the column '{}': two of its members are named '{}'; rename one of them",
+                              core::shown(out.name), core::shown(member.name));
+      out.members.push_back(std::move(member));
+    }
     const bool is_list = out.kind == arrow_kind::list || out.kind == arrow_kind::fixed_list;
     if (problem.empty() && out.kind != arrow_kind::structure && children != (is_list ? 1U : 0U))
       problem = fmt::format("the column '{}': {} with {} members", core::shown(out.name), name_of(type), children);

@@ -44,7 +44,7 @@ telemetry: {trace: false, report: false}
 template <class T>
 T got(core::result<T> x) {
   if (!x) fail(x.error().text);
-  return std::move(x).value();
+  if constexpr (!std::is_void_v<T>) return *std::move(x);
 }
 
 std::unique_ptr<actors::session> opened(const std::string& name, int seed, const std::string& text) {

@@ -146,9 +146,10 @@ core::result<std::shared_ptr<const data::token_stream>> training_data::open_pack
     const config::data_source& s, const data::source_options& from) const {
   const auto& d = config_->data;
   if (spec_.family->is_encoder)
-    return core::refused(fmt::format("'{}': wanted texts for a {} model, which finds masked tokens, got a source of "
-                                     "the form {}",
-                                     s.text.string(), spec_.family->model_type, s.form));
+    return core::refused(
+        fmt::format("'{}': wanted texts for a {} model, which finds masked tokens, got a source of "
+                    "the form {}",
+                    s.text.string(), spec_.family->model_type, s.form));
   data::sample_options how;
   // The configuration's table of keys accepts no other names.
   how.reading.form = core::sample_form_from(s.form).value_or(core::sample_form::chat);
@@ -233,6 +234,10 @@ std::vector<std::string> training_data::sentences() const {
   const auto named = sources();
   for (size_t i = 0; i < corpus_->sources() && i < named.size(); ++i)
     out.push_back(data::sentence_of(corpus_->source(i).summary(), named[i].text.string()));
+  if (const auto& lost = tokenizer_ == nullptr ? std::vector<uint8_t>() : tokenizer_->description().lost_bytes;
+      !lost.empty())
+    out.push_back(fmt::format("tokenizer '{}': texts lose the bytes for which it has no token: {}",
+                              config_->data.tokenizer, fmt::join(lost, ", ")));
   return out;
 }
 

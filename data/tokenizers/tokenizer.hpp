@@ -35,6 +35,8 @@ struct tokenizer_description {  ///< identity of a tokenizer, which descriptions
   std::string digest;
   /// Digest of the bytes of vocab.json and merges.txt; empty if the tokenizer was read from other files.
   std::string file_digest{};
+  /// Bytes without a token, ascending, which encode() leaves out; not stored with the identity.
+  std::vector<uint8_t> lost_bytes{};
   /// Tokens that are no part of a text, if the tokenizer's files name any; not stored with the identity.
   marked_tokens marked{};
 };

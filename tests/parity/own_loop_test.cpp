@@ -32,7 +32,7 @@ settings stage(int n) { return {fmt::format("zero_optimization.stage={}", n)}; }
 template <class T>
 T must(core::result<T> x) {
   if (!x) throw std::runtime_error(x.error().text);
-  return std::move(x).value();
+  if constexpr (!std::is_void_v<T>) return *std::move(x);
 }
 
 /// The samples of the job in the order of the run.

@@ -181,14 +181,19 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   byte_pair_vocabulary out;
   out.merges = std::move(table);
   out.rules = rules;
-  if (const auto byte = alphabet.first_missing([&](const std::string& word) { return numbers.contains(word); }))
-    return core::refused(fmt::format("'{}' is {}", vocab.string(), alphabet.fault_without(*byte)));
-  for (uint32_t b = 0; b < 256; ++b) out.token_of[b] = numbers.at(alphabet.word_of(b));
+  auto lost = alphabet.missing([&](const std::string& word) { return numbers.contains(word); });
+  if (const auto fault = alphabet.fault_without(lost, !json_value_of(model, "unk_token").is_null()))
+    return core::refused(fmt::format("'{}' is {}", vocab.string(), *fault));
+  for (uint32_t b = 0; b < 256; ++b) {
+    const auto found = numbers.find(alphabet.word_of(b));
+    out.token_of[b] = found == numbers.end() ? no_byte_token : found->second;
+  }
   for (const auto& [word, number] : numbers) {
     if (number >= out.bytes_of.size()) out.bytes_of.resize(number + 1);
     out.bytes_of[number] = alphabet.bytes_of(word);
   }
   TROUPE_ASSIGN(auto described, add_folder_words(vocab.parent_path(), numbers, out, special));
+  described.lost_bytes = std::move(lost);
   described.file_digest = digest_of({vocab_file, merges_file, out.added.as_text(), unusual_rules(out.rules)});
   std::vector<std::string> words(out.bytes_of.size()), merged;
   for (const auto& [word, number] : numbers) words[number] = word;

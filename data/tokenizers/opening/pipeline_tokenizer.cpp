@@ -359,6 +359,7 @@ core::result<std::unique_ptr<tokenizer>> open_pipeline_tokenizer(const std::file
                                     .vocab_size = parts.text_of.size(),
                                     .end_of_text = special.end ? special.end : number_of("<|endoftext|>"),
                                     .digest = {},
+                                    .lost_bytes = std::move(model->lost_bytes),
                                     .marked = marked_in(special, words)};
   // The package decodes an added word that is found in normalized text as its normalized text, too.
   for (const auto& w : words) {

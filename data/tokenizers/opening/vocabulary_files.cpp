@@ -173,8 +173,8 @@ core::result<vocabulary> read_pipeline(const fs::path& path) {
   TROUPE_TRY(check_no_prefix_space(path.parent_path()));
   TROUPE_TRY(add_words(path, model["vocab"], out));
   const byte_alphabet alphabet;
-  if (const auto byte = alphabet.first_missing([&](const std::string& word) { return model["vocab"].contains(word); }))
-    out.fault = alphabet.fault_without(*byte);
+  const auto lost = alphabet.missing([&](const std::string& word) { return model["vocab"].contains(word); });
+  out.fault = alphabet.fault_without(lost, !json_value_of(model, "unk_token").is_null()).value_or("");
   TROUPE_TRY(add_merges(path, model.value("merges", json()), out));
   TROUPE_TRY(add_added_words(path.parent_path(), out));
   TROUPE_TRY(add_special(path.parent_path(), out));

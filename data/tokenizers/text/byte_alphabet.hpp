@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "core/utf8.hpp"
 
@@ -34,17 +35,24 @@ struct byte_alphabet {
     return out;
   }
 
-  /// Returns the first byte that no word of the vocabulary represents; `has` returns true for words of the vocabulary.
-  /// Returns nullopt if every byte has a word.
-  [[nodiscard]] std::optional<uint32_t> first_missing(auto&& has) const {
+  /// Returns the bytes that no word of the vocabulary represents, ascending; `has` returns true for words of the
+  /// vocabulary.
+  [[nodiscard]] std::vector<uint8_t> missing(auto&& has) const {
+    std::vector<uint8_t> out;
     for (uint32_t b = 0; b < 256; ++b)
-      if (!has(word_of(b))) return b;
-    return std::nullopt;
+      if (!has(word_of(b))) out.push_back(static_cast<uint8_t>(b));
+    return out;
   }
 
-  /// Returns why a vocabulary without the word of `byte` is refused: a text with this byte would have no tokens.
-  [[nodiscard]] std::string fault_without(uint32_t byte) const {
-    return fmt::format("not a byte-level vocabulary: it lacks '{}', which represents byte {}", word_of(byte), byte);
+  /// Returns why a vocabulary that lacks the words of the bytes `missing` is refused; nullopt if it is not. The package
+  /// `tokenizers` and llama.cpp leave out bytes without a token, and vocabularies such as SmolLM's lack bytes that are
+  /// rare or that UTF-8 never has. Refused: a vocabulary that lacks an ASCII character that is seen, a space or a line
+  /// feed, and, if `has_unknown` is true, one that lacks any byte, since the token for unknown ones would stand for it.
+  [[nodiscard]] std::optional<std::string> fault_without(const std::vector<uint8_t>& missing, bool has_unknown) const {
+    for (const uint8_t b : missing)
+      if (has_unknown || b == '\n' || (b >= ' ' && b <= '~'))
+        return fmt::format("not a byte-level vocabulary: it lacks '{}', which represents byte {}", word_of(b), b);
+    return std::nullopt;
   }
 
   /// Returns the bytes that a word of the vocabulary represents; a word with other characters (a special token) is

@@ -234,7 +234,9 @@ class byte_pair_tokenizer final : public tokenizer {
       out.push_back(whole->second);
       return;
     }
-    for (const char c : word) tokens_.push_back(vocabulary_.token_of[static_cast<unsigned char>(c)]);
+    for (const char c : word)
+      if (const uint32_t token = vocabulary_.token_of[static_cast<unsigned char>(c)]; token != no_byte_token)
+        tokens_.push_back(token);
     merge_word(vocabulary_.merges, tokens_);
     out.insert(out.end(), tokens_.begin(), tokens_.end());
     if (short_enough) cache_.keep(word, hash, tokens_);

@@ -40,10 +40,14 @@ class merge_table {
   std::vector<slot> slots_;
 };
 
+/// Stands for the token of a byte that has none.
+inline constexpr uint32_t no_byte_token = ~uint32_t{0};
+
 /// A byte-level vocabulary: the contents of vocab.json, merges.txt and the folder's added words.
 struct byte_pair_vocabulary {
-  std::vector<std::string> bytes_of;     ///< [token]: its bytes; empty for numbers without a token
-  std::array<uint32_t, 256> token_of{};  ///< [byte]: token of the single byte
+  std::vector<std::string> bytes_of;  ///< [token]: its bytes; empty for numbers without a token
+  /// [byte]: token of the single byte; no_byte_token: texts lose this byte.
+  std::array<uint32_t, 256> token_of{};
   merge_table merges{0};
   added_words added{};  ///< words that were added to the vocabulary, each of which is one token
   text_rules rules{};   ///< rules by which texts are prepared
@@ -82,7 +86,8 @@ std::string vocabulary_digest(const std::vector<std::string>& words, const std::
 
 /// Makes a tokenizer from lists, as model files contain them: words by token in the byte alphabet, merges `left right`
 /// by rank. The token `end_of_text` follows each document; if it is missing, the word <|endoftext|> is used. Words in
-/// `added` are written as their own text. Refused: a byte that no word represents, merges of missing words or into
+/// `added` are written as their own text. Refused: a vocabulary that lacks bytes that texts
+/// need (byte_alphabet::fault_without()), merges of missing words or into
 /// missing words, and a merge that occurs twice.
 core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::string>& words,
                                                       const std::vector<std::string>& merges,

@@ -28,9 +28,12 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
     if (!word.empty()) numbers.emplace(word, static_cast<uint32_t>(out.bytes_of.size()));
     out.bytes_of.push_back(alphabet.bytes_of(word));
   }
-  if (const auto byte = alphabet.first_missing([&](const std::string& word) { return numbers.contains(word); }))
-    return core::refused(alphabet.fault_without(*byte));
-  for (uint32_t b = 0; b < 256; ++b) out.token_of[b] = numbers.at(alphabet.word_of(b));
+  auto lost = alphabet.missing([&](const std::string& word) { return numbers.contains(word); });
+  if (auto fault = alphabet.fault_without(lost, false)) return core::refused(*std::move(fault));
+  for (uint32_t b = 0; b < 256; ++b) {
+    const auto found = numbers.find(alphabet.word_of(b));
+    out.token_of[b] = found == numbers.end() ? no_byte_token : found->second;
+  }
   out.merges = merge_table(merges.size() + 1);
   uint32_t rank = 0;
   for (const auto& merge : merges) {
@@ -53,6 +56,7 @@ core::result<std::unique_ptr<tokenizer>> byte_pair_of(const std::vector<std::str
   tokenizer_description description;
   description.kind = kind_of(rules);
   description.vocab_size = words.size();
+  description.lost_bytes = std::move(lost);
   if (const auto found = numbers.find("<|endoftext|>"); found != numbers.end()) description.end_of_text = found->second;
   if (end_of_text && *end_of_text < words.size()) description.end_of_text = end_of_text;
   description.digest = vocabulary_digest(words, merges, added, rules);

@@ -64,10 +64,17 @@ class pair_model final : public word_model {
   }
 
  private:
-  /// True if no word's tokens depend on the places at which the word begins and ends.
+  /// True if no word's tokens depend on the places at which the word begins and ends, and neighbours of a byte that is
+  /// left out cannot merge over it.
   [[nodiscard]] bool can_divide() const {
-    return !options_.takes_whole_words && options_.prefix.empty() && options_.suffix.empty();
+    return !options_.takes_whole_words && options_.prefix.empty() && options_.suffix.empty() &&
+           (!options_.is_byte_level || options_.unknown ||
+            std::ranges::all_of(of_byte_[0][0], [](const auto& token) { return token.has_value(); }));
   }
+
+  /// True if bytes without a token are left out, as the package `tokenizers` does it. A missing form of a byte at the
+  /// begin or end of a word is refused instead.
+  [[nodiscard]] bool can_lose_bytes() const { return options_.prefix.empty() && options_.suffix.empty(); }
 
   /// Returns the bytes that a word of the vocabulary represents; empty if it contains a character that represents no
   /// byte.
@@ -80,6 +87,7 @@ class pair_model final : public word_model {
   core::result<void> add_bytes(std::string_view word) {
     for (size_t i = 0; i < word.size(); ++i) {
       const auto& token = of_byte_[i == 0][i + 1 == word.size()][static_cast<unsigned char>(word[i])];
+      if (!token && !options_.unknown && can_lose_bytes()) continue;
       if (!token && !options_.unknown)
         return core::refused(fmt::format("the vocabulary has no token for byte {:#04x} where it lies in '{}'",
                                          static_cast<unsigned>(static_cast<unsigned char>(word[i])),

@@ -94,9 +94,12 @@ core::result<void> read_pair_model(const json& model, bool is_byte_level, model_
   options.prefix = json_text_of(model, "continuing_subword_prefix");
   options.suffix = json_text_of(model, "end_of_word_suffix");
   const byte_alphabet alphabet;
-  if (is_byte_level && options.prefix.empty() && options.suffix.empty())
-    if (const auto byte = alphabet.first_missing([&](const std::string& word) { return out.words.find(word); }))
-      return core::refused(fmt::format("vocab: {}", alphabet.fault_without(*byte)));
+  if (is_byte_level && options.prefix.empty() && options.suffix.empty()) {
+    const auto lost = alphabet.missing([&](const std::string& word) { return out.words.find(word).has_value(); });
+    if (const auto fault = alphabet.fault_without(lost, options.unknown.has_value()))
+      return core::refused(fmt::format("vocab: {}", *fault));
+    out.lost_bytes = lost;
+  }
   for (const auto& [left, right] : merges) out.identity += fmt::format("{} {}\n", left, right);
   TROUPE_ASSIGN(out.model, make_pair_model(out.words, merges, std::move(options)));
   out.kind = "byte-pairs";

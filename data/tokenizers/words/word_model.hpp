@@ -46,8 +46,9 @@ class word_model {
 struct model_in_file {
   std::unique_ptr<word_model> model;
   model_words words;
-  std::string kind;      ///< kind of the model for tokenizer_description: byte-pairs, unigram or wordpiece
-  std::string identity;  ///< text for the digest: words, merges, scores and all keys that decide tokens
+  std::string kind;                   ///< kind of the model for tokenizer_description: byte-pairs, unigram or wordpiece
+  std::string identity;               ///< text for the digest: words, merges, scores and all keys that decide tokens
+  std::vector<uint8_t> lost_bytes{};  ///< bytes without a token, which encoding leaves out
 };
 
 /// Refuses a key of a BPE model that is not known, or that has a value of another type, with its name.
@@ -55,7 +56,7 @@ core::result<void> check_pair_keys(const nlohmann::json& model);
 
 /// Reads the key `model`. `is_byte_level` is true if words have bytes, written in GPT-2's alphabet in the vocabulary.
 /// Refused: a model or key that is not known, `dropout`, sampling, merges of missing words, and a byte-level vocabulary
-/// that lacks a byte.
+/// that lacks bytes that texts need (byte_alphabet::fault_without()).
 core::result<model_in_file> read_word_model(const nlohmann::json& model, bool is_byte_level);
 
 /// Returns the tokens of all 256 bytes, written `<0x0A>`; nullopt for those that the vocabulary lacks.

@@ -484,6 +484,8 @@ core::result<void> process_peers::serve() {
       did = core::fail(call.error());
     if (did) continue;
     TROUPE_TRY(replace_term(did.error()));
+    // This process repeats no step: if it leads now, its program continues at the step to which the run has returned.
+    run_.loop.go_back(run_.progress.steps);
   }
   return {};
 }

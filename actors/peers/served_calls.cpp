@@ -183,6 +183,7 @@ core::result<void> served_calls::obey(uint64_t number, const load_call& c) {
     return core::fail(folder.error());
   }
   ++run_.counts.loads;
+  run_.loop.go_back(run_.progress.steps);
   return run_.resumer.tell_loader();
 }
 

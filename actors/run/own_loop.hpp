@@ -4,6 +4,7 @@
 // training step are multiplied.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,6 +60,9 @@ class own_loop {
   /// Records that step number `step`, counted from 1, has trained on batches of the host program, so that it cannot be
   /// repeated after a loss of processes.
   void note_step(uint64_t step) { last_step_ = step; }
+  /// Records that the run continues after `steps` steps and repeats none, because it has loaded a checkpoint or has
+  /// begun to lead: later steps are new ones.
+  void go_back(uint64_t steps) { last_step_ = std::min(last_step_, steps); }
   /// Returns the number of the last step on batches of the host program; 0: there was none.
   [[nodiscard]] uint64_t last_step() const { return last_step_; }
 

@@ -651,6 +651,7 @@ core::result<loaded_checkpoint> resumer::load_once(const std::filesystem::path& 
   ++run_.counts.loads;
   run_.rates.forget();
   run_.loop.forget();  // the weights of its forward passes are gone
+  run_.loop.go_back(run_.progress.steps);
   run_.saves.forget_unproved();
   run_.recorder.continue_curves_of(path);
   run_.recorder.go_back();

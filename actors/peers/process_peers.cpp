@@ -419,6 +419,15 @@ core::result<void> process_peers::recover_to(uint64_t steps, const core::error& 
               cause.text, progress.steps, own)};
       return core::fail(*run_.over.why);
     }
+    if (!run_.rates.can_repeat_from(progress.steps)) {
+      run_.over.why = core::error{
+          error_kind::peer_lost,
+          fmt::format("{}: the run is back at step {}, and the host program has made more than {} changes of rates and "
+                      "decays since then, of which the first are no longer known: resume from the last checkpoint, or "
+                      "save in memory more often (checkpoint.memory.every_steps)",
+                      cause.text, progress.steps, rate_changes_max)};
+      return core::fail(*run_.over.why);
+    }
     auto& counted = links_.counts;
     const uint64_t again = steps - std::min(steps, progress.steps);
     bool good = true;
@@ -485,6 +494,7 @@ core::result<void> process_peers::serve() {
     if (did) continue;
     TROUPE_TRY(replace_term(did.error()));
     // This process repeats no step: if it leads now, its program continues at the step to which the run has returned.
+    run_.rates.forget();
     run_.loop.go_back(run_.progress.steps);
   }
   return {};

@@ -49,9 +49,9 @@ core::result<std::vector<double>> rates_of(const rate_choice& chosen, const job:
 
 }  // namespace
 
-core::result<void> check_host_schedule(const session_options& options) {
-  if (!options.hooks.learning_rate) return {};
-  const auto type = options.config->scheduler.type;
+core::result<void> check_host_schedule(const session_hooks& hooks, const config::job_config& config) {
+  if (!hooks.learning_rate) return {};
+  const auto type = config.scheduler.type;
   if (type == core::schedule_type::constant) return {};
   return core::refused(fmt::format("{}: cannot be combined with scheduler.type {}; remove one of the two", hook_name,
                                    core::name_of(type)));
@@ -112,9 +112,18 @@ core::result<void> rate_keeper::set(const char* call, uint32_t group, value what
         fmt::format("{}: wanted a number of at least 0 for group '{}', got {}", call, groups[group].name, to));
   const change made{run_.progress.steps, group, what, to};
   apply(made);
-  if (run_.others->are_there()) changes_.push_back(made);
-  if (changes_.size() > rate_changes_max) changes_.pop_front();
+  if (run_.others->are_there()) keep(made);
   return {};
+}
+
+void rate_keeper::keep(const change& made) {
+  std::erase_if(changes_, [&](const change& c) {
+    return c.step == made.step && c.group == made.group && c.what == made.what;
+  });
+  changes_.push_back(made);
+  if (changes_.size() <= rate_changes_max) return;
+  last_dropped_ = changes_.front().step;
+  changes_.pop_front();
 }
 
 void rate_keeper::apply(const change& c) {

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
-#include "actors/run/options.hpp"
+#include "actors/run/hooks.hpp"
 #include "actors/run/reports.hpp"
+#include "config/sections/job_config.hpp"
 #include "core/error.hpp"
 #include "job/step/step_rules.hpp"
 
@@ -16,8 +18,8 @@ namespace troupe::actors {
 
 struct training_run;
 
-/// Largest number of changes that are kept for steps which are repeated after the loss of a process; older ones are
-/// dropped.
+/// Largest number of changes that are kept for steps which are repeated after the loss of a process. Older ones are
+/// dropped, and a run that returns behind a dropped one ends.
 inline constexpr size_t rate_changes_max = 4096;
 
 class rate_keeper {
@@ -45,7 +47,13 @@ class rate_keeper {
   /// that this run does not have, and tells the host program in warnings that begin with `folder`.
   void take_over(const std::string& folder);
   /// Forgets which changes belong to which step. Call when the run goes back to other states.
-  void forget() { changes_.clear(); }
+  void forget() {
+    changes_.clear();
+    last_dropped_.reset();
+  }
+  /// True if the changes that the host program has made since the run had done `step` steps are all kept, so that the
+  /// steps from there on can be repeated with the rates and decays that they had.
+  [[nodiscard]] bool can_repeat_from(uint64_t step) const { return !last_dropped_ || *last_dropped_ < step; }
 
  private:
   enum class value : uint8_t { learning_rate, weight_decay };
@@ -57,14 +65,17 @@ class rate_keeper {
   };
   core::result<void> set(const char* call, uint32_t group, value what, double to);
   void apply(const change& c);
+  /// Keeps a change for a repeated step, in place of an earlier one of the same value before the same step.
+  void keep(const change& made);
 
   training_run& run_;
   std::vector<double> asked_;  // [group]: rate that the host program's schedule returned last; empty: none yet
   std::deque<change> changes_;
+  std::optional<uint64_t> last_dropped_;  // step of the latest change that was dropped; nullopt: none was
 };
 
 /// Checks that a host program's schedule of learning rates is not combined with a schedule of the configuration.
 /// Errors: bad_input.
-core::result<void> check_host_schedule(const session_options& options);
+core::result<void> check_host_schedule(const session_hooks& hooks, const config::job_config& config);
 
 }  // namespace troupe::actors

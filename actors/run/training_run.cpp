@@ -94,7 +94,7 @@ core::result<job::blueprint> first_plan(const training_run& run, std::shared_ptr
 core::result<std::unique_ptr<training_run>> training_run::open(const session_options& options,
                                                                const peers_maker& make_peers) {
   TROUPE_TRY(check_sequence(options));
-  TROUPE_TRY(check_host_schedule(options));
+  TROUPE_TRY(check_host_schedule(options.hooks, *options.config));
   TROUPE_TRY(models::take_linked_cuda());
   const device::device_id device = device_of(*options.config);
   TROUPE_TRY(device::check(device));

@@ -10,6 +10,7 @@
 #include "actors/host.hpp"
 #include "actors/modules/host_run.hpp"
 #include "actors/opening/memory_need.hpp"
+#include "config/sections/step_counts.hpp"
 #include "core/system/float_environment.hpp"
 #include "device/backend.hpp"
 #include "device/properties.hpp"
@@ -43,6 +44,12 @@ core::result<void> check_sequence(const session_options& options) {
                       "activation_checkpointing.selective: cannot be combined with a host program's own modules, whose "
                       "matrix products "
                       "Troupe does not compute; set it to false");
+  if (config::has_other_counts(*options.config))
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("{}: cannot be combined with a host program's own modules yet, whose steps have equal "
+                                  "numbers of micro-batches; remove the key",
+                                  options.config->managed_gradient_accumulation ? "data.rampup_batch_size"
+                                                                                : "managed_gradient_accumulation"));
   if (degree == 1) return {};
   return core::fail(core::error_kind::bad_input,
                     fmt::format("{}: cannot be combined with a host program's own modules yet; set it to 1, got {}",

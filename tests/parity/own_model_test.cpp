@@ -136,6 +136,16 @@ BOOST_AUTO_TEST_CASE(inputs_of_a_hosts_modules_are_not_quantised) {
              std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(other_numbers_of_micro_batches_are_refused_whatever_made_the_configuration) {
+  auto job = *own_config({});
+  job.managed_gradient_accumulation = false;
+  const auto s = actors::session::open(
+      {.config = std::make_shared<const config::job_config>(std::move(job)), .model = actors::own_model(own(0))});
+  BOOST_TEST_REQUIRE(!s.has_value());
+  BOOST_TEST(s.error().text.starts_with("managed_gradient_accumulation: cannot be combined with a host program's own"),
+             s.error().text);
+}
+
 BOOST_AUTO_TEST_CASE(pruned_filters_and_learned_masks_change_no_bit_over_stages) {
   const auto pruned = [](const std::string& technique, const std::string& method, const std::string& module) {
     const std::string section = "compression_training." + technique + ".";

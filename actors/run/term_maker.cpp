@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <string>
 #include <utility>
 
 #include "actors/hands/compute_executor.hpp"
@@ -83,6 +84,13 @@ std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& 
   return out;
 }
 
+/// Returns the patterns of all parameter groups as text, in order.
+std::string patterns_of(const config::job_config& c) {
+  std::string out;
+  for (const auto& group : c.parameter_groups) out += fmt::format("{}'{}'", out.empty() ? "" : ", ", group.match);
+  return "[" + out + "]";
+}
+
 /// Returns an error, with the key, for a setting that must stay the same when the degrees of a run change.
 core::result<void> same_job(const config::job_config& was, const config::job_config& next) {
   const auto refused = [](const char* key, auto wanted, auto got) {
@@ -93,6 +101,12 @@ core::result<void> same_job(const config::job_config& was, const config::job_con
   if (was.train_batch_size != next.train_batch_size)
     return refused("train_batch_size", was.train_batch_size, next.train_batch_size);
   if (was.seed != next.seed) return refused("seed", was.seed, next.seed);
+  const auto &ramp = was.data.rampup_batch_size, &next_ramp = next.data.rampup_batch_size;
+  if (ramp != next_ramp)
+    return refused("data.rampup_batch_size", fmt::format("[{}]", fmt::join(ramp, ", ")),
+                   fmt::format("[{}]", fmt::join(next_ramp, ", ")));
+  const auto groups = patterns_of(was), next_groups = patterns_of(next);
+  if (groups != next_groups) return refused("parameter_groups", groups, next_groups);
   if (was.parameter_dtype() != next.parameter_dtype())
     return refused("the type of parameters", core::name_of(was.parameter_dtype()),
                    core::name_of(next.parameter_dtype()));
@@ -340,6 +354,7 @@ core::result<void> term_maker::change_degrees(std::shared_ptr<const config::job_
 
 core::result<void> check_change(const training_run& run, const config::job_config& next) {
   TROUPE_TRY(same_job(*run.term->plan.config, next));
+  TROUPE_TRY(check_host_schedule(run.host.hooks, next));
   return check_beside(next, run.modules.model != nullptr, run.passes.has_schedule());
 }
 

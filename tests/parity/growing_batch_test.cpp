@@ -54,6 +54,18 @@ BOOST_AUTO_TEST_CASE(stages_pipelines_and_files_leave_the_bits) {
     BOOST_TEST_CONTEXT(text_of(more)) check_same(train(job, common + more, steps), by_micro_batch);
 }
 
+BOOST_AUTO_TEST_CASE(a_change_of_degrees_keeps_the_growth) {
+  const small_job job;
+  const auto s = job.open(common);
+  step_of(*s);
+  settings other = common;
+  other[2] = "data.rampup_batch_size=[8, 8, 24]";
+  const auto refused = s->change_degrees(job.config(other));
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.starts_with("data.rampup_batch_size: wanted [4, 4, 24], as before in this run"),
+             refused.error().text);
+}
+
 BOOST_AUTO_TEST_CASE(a_resumed_run_grows_on) {
   const small_job job;
   const auto whole = train(job, common + stage(3), steps);

@@ -196,6 +196,22 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_throws_or_errs_leaves_the_step_undone) {
   BOOST_TEST(parameter_of(*s, 0) == parameter_of(*plain, 0), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_change_of_degrees_keeps_groups_and_brings_no_schedule_beside_that_of_the_host) {
+  const small_job job;
+  actors::session_hooks hooks;
+  hooks.learning_rate = [](uint64_t) { return 0.5; };
+  auto s = open_with(job, two_ranks + norms_apart, std::move(hooks));
+  BOOST_TEST(step_of(*s).lr == 0.005);
+  const settings one{"parallel.data=1", "gradient_accumulation_steps=2"};
+  const settings warm{"scheduler={type: WarmupLR, params: {warmup_max_lr: 0.01, warmup_num_steps: 8}}"};
+  check_error(s->change_degrees(job.config(one + norms_apart + warm)),
+              "session_hooks::learning_rate: cannot be combined with scheduler.type WarmupLR; remove one of the two");
+  check_error(s->change_degrees(job.config(one)), "parameter_groups: wanted ['ln_'], as before in this run, because only "
+                                                  "its degrees may change, got []");
+  check_ok(s->change_degrees(job.config(one + norms_apart)));
+  BOOST_TEST(step_of(*s).lr == 0.005);
+}
+
 BOOST_AUTO_TEST_CASE(what_no_group_can_have_is_refused) {
   const small_job job;
   auto s = job.open({});

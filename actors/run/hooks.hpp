@@ -81,7 +81,8 @@ struct session_hooks {
   /// each training step, in the leading process of several, with the number of updates that the schedule has counted,
   /// from 0: a step that was skipped, or that is repeated after a loss of processes, is asked for again. If it throws,
   /// or returns a rate that is negative or not finite, `step` returns an error and has done nothing; it may be called
-  /// again. Empty: the configuration's schedule.
+  /// again. Only for a step that is repeated after a loss of processes such an error ends the run. Empty: the
+  /// configuration's schedule.
   std::function<rate_choice(uint64_t updates)> learning_rate{};
 };
 

@@ -53,8 +53,8 @@ class shard_optimizer {
   virtual void update(const shard_step& step, const shard_span& elements) const = 0;
 };
 
-/// Checks the names of a rule's states. Errors (bad_input): too many names, a name that is used twice, or that is not 1
-/// to 64 lower-case letters, digits and underscores.
+/// Checks the names of a rule's states. Errors (bad_input): too many names, a name that is used twice, that is not 1 to
+/// 64 lower-case letters, digits and underscores, or that has another meaning in checkpoints: `ema`, `step` and `fp32`.
 result<void> check_states(const shard_optimizer& rule);
 
 }  // namespace troupe::core

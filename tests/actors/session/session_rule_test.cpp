@@ -220,6 +220,8 @@ BOOST_AUTO_TEST_CASE(a_rule_that_cannot_be_used_is_refused_by_name) {
              "optimizer.type: host updates whole runs of elements and cannot be combined with "
              "zero_optimization.zenflow");
   BOOST_TEST(refusal({}, names({"a", "b", "c"})) == "shard_optimizer: wanted at most 2 states, got 3");
+  for (const char* taken : {"ema", "step", "fp32"})
+    BOOST_TEST(has(refusal({}, names({taken})), fmt::format("wanted another name of a state than '{}'", taken)));
   BOOST_TEST(refusal({}, names({"a", "a"})) == "shard_optimizer: wanted states of different names, got 'a' twice");
   for (const char* wrong : {"", "A", "a b", "a/b"})
     BOOST_TEST(has(refusal({}, names({wrong})), "wanted a state's name of 1 to 64 lower-case letters"), wrong);

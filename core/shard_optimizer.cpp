@@ -26,8 +26,8 @@ result<void> check_states(const shard_optimizer& rule) {
                       longest, shown(name)));
     if (std::ranges::count(taken, name) > 0)
       return refused(
-          fmt::format("shard_optimizer: wanted another name of a state than '{}', by which checkpoints know the average "
-                      "of the weights, the number of updates or the fp32 weights",
+          fmt::format("shard_optimizer: wanted another name of a state than '{}', by which checkpoints know the "
+                      "average of the weights, the number of updates or the fp32 weights",
                       name));
     if (std::ranges::count(names.first(i), name) > 0)
       return refused(fmt::format("shard_optimizer: wanted states of different names, got '{}' twice", name));

@@ -46,8 +46,8 @@ core::result<void> check_sequence(const session_options& options) {
                       "Troupe does not compute; set it to false");
   if (config::has_other_counts(*options.config))
     return core::fail(core::error_kind::bad_input,
-                      fmt::format("{}: cannot be combined with a host program's own modules yet, whose steps have equal "
-                                  "numbers of micro-batches; remove the key",
+                      fmt::format("{}: cannot be combined with a host program's own modules yet, whose steps have "
+                                  "equal numbers of micro-batches; remove the key",
                                   options.config->managed_gradient_accumulation ? "data.rampup_batch_size"
                                                                                 : "managed_gradient_accumulation"));
   if (degree == 1) return {};

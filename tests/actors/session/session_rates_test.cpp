@@ -206,8 +206,8 @@ BOOST_AUTO_TEST_CASE(a_change_of_degrees_keeps_groups_and_brings_no_schedule_bes
   const settings warm{"scheduler={type: WarmupLR, params: {warmup_max_lr: 0.01, warmup_num_steps: 8}}"};
   check_error(s->change_degrees(job.config(one + norms_apart + warm)),
               "session_hooks::learning_rate: cannot be combined with scheduler.type WarmupLR; remove one of the two");
-  check_error(s->change_degrees(job.config(one)), "parameter_groups: wanted ['ln_'], as before in this run, because only "
-                                                  "its degrees may change, got []");
+  check_error(s->change_degrees(job.config(one)),
+              "parameter_groups: wanted ['ln_'], as before in this run, because only its degrees may change, got []");
   check_ok(s->change_degrees(job.config(one + norms_apart)));
   BOOST_TEST(step_of(*s).lr == 0.005);
 }

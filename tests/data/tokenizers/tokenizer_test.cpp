@@ -346,13 +346,13 @@ BOOST_AUTO_TEST_CASE(bytes_without_a_token_are_left_out_unless_texts_need_them) 
       "tokenizer.json' is not a byte-level vocabulary: it lacks '\u0100', which represents byte 0";
   auto unknown = pipeline;
   unknown["model"]["unk_token"] = "the";
-  check_error(opened(unknown), fault);
+  check_failed(opened(unknown), fault);
   unknown["added_tokens"] = nlohmann::json::parse(R"([{"id": 600, "content": "\u0100"}])");
-  check_error(opened(unknown), fault);
+  check_failed(opened(unknown), fault);
   for (const auto& [word, byte] : {std::pair("\u0120", 32), std::pair("\u010A", 10), std::pair("q", 113)}) {
     auto needed = whole_pipeline();
     needed["model"]["vocab"].erase(word);
-    check_error(opened(needed), fmt::format("it lacks '{}', which represents byte {}", word, byte));
+    check_failed(opened(needed), fmt::format("it lacks '{}', which represents byte {}", word, byte));
   }
 }
 

@@ -179,6 +179,25 @@ void put_row(const loaded& what, const key_info& row, yaml_tree& tree) {
 
 }  // namespace
 
+std::vector<listed_setting> listed_settings(const job_config& job) {
+  std::vector<listed_setting> out;
+  if (!job.model.hugging_face_json.empty()) {
+    const ordered_json model = ordered_json::parse(job.model.hugging_face_json);
+    for (const auto& [key, value] : model.items())
+      out.push_back({"model." + key, value.dump(-1, ' ', false, ordered_json::error_handler_t::replace), false});
+  }
+  for (const key_info& row : key_table()) {
+    if (!row.has_field() || std::holds_alternative<model_key>(row.target.field) || row.any_name()) continue;
+    const bool is_out = is_left_out(row, job);
+    const std::string text = is_out ? row.default_text : field_text(row, job);
+    // The rate and the other parameters of the optimizer and of its schedule are what runs are compared by.
+    const bool is_compared = row.section() == "optimizer.params" || row.section() == "scheduler.params";
+    const bool is_same = text == row.default_text || text == quoted(row.default_text);
+    out.push_back({row.key, text, is_out || text == "none" || (is_same && !is_compared)});
+  }
+  return out;
+}
+
 std::string effective_yaml(const loaded& what) {
   if (what.deepspeed_only) return given_yaml(what);
   yaml_tree tree;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/load.hpp"
 
@@ -17,6 +18,16 @@ std::string explain_text(const loaded& what, shown_keys keys = shown_keys::all);
 /// "effect", "capability", "reason"}`, `waiting` an array of `{"capability", "keys": [{"key", "values"}]}`, which lists
 /// for every missing capability the keys and values that wait for it.
 std::string explain_json(const loaded& what, shown_keys keys = shown_keys::all);
+
+struct listed_setting {  ///< a key of a job with its value
+  std::string key;
+  std::string value;  ///< YAML on one line
+  /// True: the value is none or the key's default, and the key is no parameter of the optimizer or of its schedule.
+  bool is_default = false;
+};
+/// Returns the job's keys with their values, those of the model included, for programs that list a run's settings. Keys
+/// of lists and of named groups are omitted; keys that this job does not use have their defaults.
+std::vector<listed_setting> listed_settings(const job_config& job);
 
 /// Returns the Markdown table of docs/deepspeed.md: the keys that have no effect yet because Troupe lacks a capability,
 /// by capability.

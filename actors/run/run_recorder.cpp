@@ -6,6 +6,7 @@
 
 #include "actors/host_thread.hpp"
 #include "actors/run/training_run.hpp"
+#include "config/explain.hpp"
 #include "core/clock.hpp"
 #include "core/text.hpp"
 #include "plan/choose/profile.hpp"
@@ -25,6 +26,15 @@ bool lies_below(const std::filesystem::path& path, const std::filesystem::path& 
   std::error_code e;
   const auto inner = std::filesystem::weakly_canonical(path, e), outer = std::filesystem::weakly_canonical(folder, e);
   return !e && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+/// Returns the run as other programs show it: `name`, or the name of the configuration file, and its settings.
+telemetry::tracked_run tracked(const config::job_config& c, const std::string& name) {
+  telemetry::tracked_run out;
+  out.name = !name.empty() ? name : c.file.empty() ? "run" : c.file.stem().string();
+  for (auto& s : config::listed_settings(c))
+    out.settings.push_back({std::move(s.key), std::move(s.value), s.is_default});
+  return out;
 }
 
 /// Returns the number of parameters that a rank holds between steps, on the rank that holds the most.
@@ -60,6 +70,10 @@ telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool
   if (c.csv_monitor.enabled) o.curves.csv_folder = monitor_folder(c.csv_monitor, c.output);
   if (c.tensorboard.enabled) o.curves.events_folder = monitor_folder(c.tensorboard, c.output);
   if (c.telemetry.json_lines) o.curves.json_lines_file = c.output / "steps.jsonl";
+  if (c.mlflow.enabled)
+    o.curves.mlflow =
+        telemetry::mlflow_options{(c.mlflow.output_path.empty() ? c.output : c.mlflow.output_path) / "mlruns",
+                                  c.mlflow.experiment, c.output, tracked(c, c.mlflow.run_name)};
   o.labels.loss_scale = c.fp16.enabled;
   o.labels.breakdown = c.wall_clock_breakdown;
   o.report = c.telemetry.report && !c.output.empty();
@@ -119,8 +133,9 @@ telemetry_setup run_recorder::make_telemetry() {
 core::result<void> run_recorder::open() {
   if (is_open_) return {};
   const auto& c = *run_.term->plan.config;
-  const auto homeless = [&](const config::monitor_section& m) { return m.enabled && m.output_path.empty(); };
-  if (c.output.empty() && (homeless(c.tensorboard) || homeless(c.csv_monitor) || c.telemetry.json_lines))
+  const auto homeless = [&](const auto& m) { return m.enabled && m.output_path.empty(); };
+  if (c.output.empty() &&
+      (homeless(c.tensorboard) || homeless(c.csv_monitor) || homeless(c.mlflow) || c.telemetry.json_lines))
     return core::fail(core::error_kind::bad_input,
                       "telemetry: curves are configured without a folder for them; set output");
   const auto& flops = c.flops_profiler;

@@ -80,6 +80,16 @@ void add_communication_log(key_rows& t) {
 void add_curves(key_rows& t) {
   add_monitor<&job::tensorboard>(t, "tensorboard", "Curves as TensorBoard event files.");
   add_monitor<&job::csv_monitor>(t, "csv_monitor", "Curves as CSV files, one a label.");
+  using store = mlflow_section;
+  section_rows mlflow(t, "mlflow", "Curves and settings as a run in a file store of MLflow.");
+  mlflow.itself().switched_by("mlflow.enabled");
+  mlflow("enabled", boolean, "false", "Write it.").into<&job::mlflow, &store::enabled>();
+  mlflow("output_path", path, "\"\"", "The folder of the store mlruns; empty: the run's output folder.")
+      .into<&job::mlflow, &store::output_path>();
+  mlflow("experiment", text, "Default", "The experiment to which the run belongs.")
+      .into<&job::mlflow, &store::experiment>();
+  mlflow("run_name", text, "none", "The run's name; none: the name of the configuration file.")
+      .into<&job::mlflow, &store::run_name>();
   const auto no_service = "a run sends nothing to services; its curves are in files";
   section_rows wandb(t, "wandb", "Curves sent to Weights & Biases.");
   wandb("enabled", boolean, "false", "Send them.").ignored(no_service);

@@ -261,6 +261,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
   compression_rules(given, config, report, why);
   pruning_rules(given, config, report);
   lora_rules(given, config, report, why);
+  monitor_rules(given, config, report);
   skip_rules(given, config, report, why);
   count_rules(given, config, report, why);
   device_rules(given, config, report, why);

@@ -60,6 +60,9 @@ void pruning_rules(const settings& given, job_config& config, reporter& report);
 /// Applies the rules of adapters, and determines if the job has any.
 void lora_rules(const settings& given, job_config& config, reporter& report, purpose why);
 
+/// Applies the rules of names by which other programs know the run.
+void monitor_rules(const settings& given, const job_config& config, reporter& report);
+
 /// Applies the rules of norms and stored activations that are split over tensor ranks. Must run after the rules that
 /// decide about recomputation.
 void norm_rules(const settings& given, job_config& config, reporter& report, origins& derived);

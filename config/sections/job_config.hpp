@@ -182,6 +182,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   checkpoint_section checkpoint;
   telemetry_section telemetry;
   monitor_section tensorboard, csv_monitor;
+  mlflow_section mlflow;
   comms_logger_section comms_logger;
   flops_profiler_section flops_profiler;
   bool wall_clock_breakdown = false, memory_breakdown = false;

@@ -185,6 +185,14 @@ struct monitor_section {
   std::string job_name = "DeepSpeedJobName";
 };
 
+struct mlflow_section {  ///< configuration section `mlflow`
+  bool enabled = false;
+  std::filesystem::path
+      output_path;  ///< folder in which the store `mlruns` is, absolute; empty: the run's output folder
+  std::string experiment = "Default";
+  std::string run_name;  ///< empty: the name of the configuration file
+};
+
 struct comms_logger_section {  ///< configuration section `comms_logger`
   bool enabled = false, verbose = false, prof_all = true, debug = false;
   std::vector<std::string> prof_ops;  ///< names of the collective operations that are logged if prof_all is false

@@ -11,6 +11,7 @@
 
 #include "core/system/lock_holder.hpp"
 #include "core/system_error.hpp"
+#include "telemetry/curves/tracked_run.hpp"
 
 namespace troupe::telemetry {
 namespace {
@@ -19,16 +20,6 @@ namespace fs = std::filesystem;
 
 /// Maximum bytes of the file `.curves` that are read: more than a path has.
 constexpr size_t claim_bytes_max = 16384;
-
-/// Returns the path of the run's folder relative to the folder of curves, so that the text stays valid if both are
-/// moved together; empty for a run without a folder.
-std::string text_of_run(const fs::path& run, const fs::path& folder) {
-  if (run.empty()) return {};
-  std::error_code e;
-  const fs::path from = fs::weakly_canonical(folder, e), to = fs::weakly_canonical(run, e);
-  const fs::path out = to.lexically_relative(from);
-  return (out.empty() ? to : out).string();
-}
 
 /// Returns the run in the open file `.curves`, which follows the line of the process; empty if there is none.
 std::string recorded_run(int fd) {
@@ -64,7 +55,7 @@ core::result<curve_claim> curve_claim::take(const fs::path& folder, const curve_
   const bool is_held = locked != 0 && errno == EWOULDBLOCK;
   if (locked != 0 && !is_held && !core::is_without_locks(errno))
     return core::fail(core::path_error("lock", file, errno));
-  const std::string run = text_of_run(who.run, folder), before = recorded_run(fd);
+  const std::string run = run_seen_from(who.run, folder), before = recorded_run(fd);
   // A lost process of the same run, on another machine perhaps, may still hold the folder.
   if (is_held && (who.took_over || (!run.empty() && before == run))) return out;
   if (is_held)

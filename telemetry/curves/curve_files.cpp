@@ -15,15 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-core::result<void> make_folder(const fs::path& folder) {
-  std::error_code e;
-  fs::create_directories(folder, e);
-  if (e || !fs::is_directory(folder))
-    return core::fail(core::error_kind::io, "cannot make the folder " + folder.string() +
-                                                (e ? ": " + e.message() : ": another file has that name"));
-  return {};
-}
-
 // Checks that a file can be created in the folder, before there is anything to write.
 core::result<void> try_folder(const fs::path& folder) {
   const fs::path probe = folder / fmt::format(".troupe-{}", ::getpid());
@@ -127,6 +118,11 @@ core::result<curve_files> curve_files::open(const curve_options& options, double
     out.lines_.emplace(std::move(*file));
     out.lines_file_ = options.json_lines_file;
   }
+  if (options.mlflow) {
+    auto run = mlflow_run::open(*options.mlflow, unix_s, options.goes_on_after);
+    if (!run) return core::fail(run.error().in("mlflow"));
+    out.mlflow_.emplace(std::move(*run));
+  }
   return out;
 }
 
@@ -146,6 +142,7 @@ core::result<void> curve_files::go_back(double unix_s, uint64_t global_samples) 
   if (goes_on_ && !csv_folder_.empty()) note(cut_csv_files(csv_folder_, global_samples));
   lines_.reset();
   if (goes_on_ && !lines_file_.empty()) note(cut_curve(lines_file_, global_samples, json_place));
+  if (mlflow_) note(mlflow_->go_back(unix_s, global_samples));
   return first;
 }
 
@@ -158,6 +155,7 @@ core::result<void> curve_files::write(double unix_s, uint64_t global_samples, st
     events_->add(tf_record(summary_event(unix_s, global_samples, values)));
     note(events_->flush());
   }
+  if (mlflow_) note(mlflow_->write(unix_s, global_samples, values));
   if (csv_folder_.empty()) return first;
   for (const auto& v : values) {
     auto file = csv_.find(v.label);
@@ -199,6 +197,16 @@ core::result<void> curve_files::flush() {
   if (events_) note(events_->flush());
   for (auto& [label, file] : csv_) note(file.flush());
   if (lines_) note(lines_->flush());
+  if (mlflow_) note(mlflow_->flush());
+  return first;
+}
+
+core::result<void> curve_files::end(double unix_s, verdict how) {
+  core::result<void> first = flush();
+  const auto note = [&first](core::result<void> did) {
+    if (!did && first) first = std::move(did);
+  };
+  if (mlflow_) note(mlflow_->end(unix_s, how));
   return first;
 }
 
@@ -207,12 +215,13 @@ bool curve_files::complete() const {
   const auto whole = [](const append_file& f) { return f.num_dropped() == 0 && f.waiting_bytes() == 0; };
   for (const auto& [label, file] : csv_)
     if (!whole(file)) return false;
-  return (!events_ || whole(*events_)) && (!lines_ || whole(*lines_));
+  return (!events_ || whole(*events_)) && (!lines_ || whole(*lines_)) && (!mlflow_ || mlflow_->complete());
 }
 
 bool curve_files::has_removed_file() const {
   for (const auto& [label, file] : csv_)
     if (file.is_removed()) return true;
+  if (mlflow_ && mlflow_->has_removed_file()) return true;
   return (events_ && events_->is_removed()) || (lines_ && lines_->is_removed());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/clock.hpp"
 #include "plan/stage_place.hpp"
 #include "telemetry/figures/profile.hpp"
 
@@ -154,7 +155,7 @@ void recorder::metrics(const metric_values& v) {
 run_records recorder::close(run_end end, uint64_t num_not_recorded) {
   run_records out;
   if (files_) {
-    note(files_->flush());
+    note(files_->end(core::unix_seconds(), end.verdict));
     out.curves_complete = files_->complete();
     files_.reset();
   }

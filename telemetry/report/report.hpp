@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "telemetry/curves/tracked_run.hpp"
 #include "telemetry/figures/communication_log.hpp"
 #include "telemetry/figures/memory_table.hpp"
 #include "telemetry/figures/stage_figures.hpp"
@@ -34,8 +35,6 @@ struct run_facts {
   /// why. Empty: not shown.
   std::string host_layers;
 };
-
-enum class verdict : uint8_t { done, stopped, failed };  ///< how the run ended
 
 /// Facts of a run that are known when it ends.
 struct run_end {

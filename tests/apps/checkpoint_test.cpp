@@ -269,7 +269,8 @@ BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_sa
 
 BOOST_AUTO_TEST_CASE(a_killed_run_and_the_one_that_resumes_it_have_one_curve) {
   const std::string job = replaced(saving, "steps: 40", "steps: 20") +
-                          "telemetry: {json_lines: true}\ncsv_monitor: {enabled: true, job_name: csv}\n";
+                          "telemetry: {json_lines: true}\ncsv_monitor: {enabled: true, job_name: csv}\n"
+                          "mlflow: {enabled: true}\n";
   const command_folder whole(job), cut(job);
   BOOST_TEST_REQUIRE(whole.troupe({"train", "job.yaml", "--quiet"}).code == 0);
   kill_once_said(cut, "\"step\":12,");
@@ -287,6 +288,16 @@ BOOST_AUTO_TEST_CASE(a_killed_run_and_the_one_that_resumes_it_have_one_curve) {
     return out;
   };
   BOOST_TEST(rows(cut) == rows(whole), boost::test_tools::per_element());
+  const auto metric = [](const command_folder& f) {  // values and steps, without the times
+    std::string out;
+    for (const auto& run : std::filesystem::directory_iterator(f.folder / "out/mlruns/0"))
+      if (run.is_directory()) {
+        std::istringstream lines(scratch_folder::read(run.path() / "metrics/Train/Samples/train_loss"));
+        for (std::string line; std::getline(lines, line);) out += line.substr(line.find(' ')) + "\n";
+      }
+    return out;
+  };
+  BOOST_TEST(metric(cut) == metric(whole));
 }
 
 BOOST_AUTO_TEST_CASE(two_runs_do_not_write_to_one_folder) {

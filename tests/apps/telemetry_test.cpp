@@ -1,4 +1,5 @@
 // Tests the files in which a run records its steps, and its messages if they cannot be written.
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -56,6 +57,29 @@ BOOST_AUTO_TEST_CASE(everything_that_is_asked_for_is_printed_and_written) {
   for (const char* part : {"<h1>job</h1>", ">done</span> after 6 steps, validation loss ", "block 0", "config.yaml",
                            "trace.json", "zero_optimization"})
     BOOST_TEST(has(page, part), part);
+}
+
+BOOST_AUTO_TEST_CASE(runs_of_mlflow_have_every_step_and_go_on_with_the_run) {
+  const command_folder f(replaced(smallest, "steps: 6", "steps: 4") +
+                         "checkpoint: {every_steps: 4}\nmlflow: {enabled: true, run_name: mine}\n");
+  const auto only_folder = [](const fs::path& in) {
+    std::vector<fs::path> out;
+    for (const auto& e : fs::directory_iterator(in))
+      if (e.is_directory() && !e.is_symlink()) out.push_back(e.path());
+    BOOST_TEST_REQUIRE(out.size() == 1U, in);
+    return out.front();
+  };
+  const auto is_whole = [&](size_t steps) {
+    const fs::path run = only_folder(f.folder / "out/mlruns/0");
+    BOOST_TEST(lines_of(scratch_folder::read(run / "metrics/Train/Samples/train_loss")) == steps);
+    BOOST_TEST(has(scratch_folder::read(run / "meta.yaml"), "\nstatus: 3\n"));
+    BOOST_TEST(scratch_folder::read(run / "tags/mlflow.runName") == "mine");
+    BOOST_TEST(scratch_folder::read(run / "params/steps") == fmt::to_string(steps));
+  };
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}));
+  is_whole(4);
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet", "--steps", "6"}));
+  is_whole(6);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_in_stages_tells_of_each_of_them_and_of_the_whole_model) {

@@ -302,6 +302,21 @@ BOOST_AUTO_TEST_CASE(keys_that_wait_are_listed_by_capability) {
   BOOST_TEST(keys == rows);
 }
 
+BOOST_AUTO_TEST_CASE(the_settings_of_a_run_are_its_model_and_the_keys_that_differ_from_their_defaults) {
+  const loaded l = must_load(smallest + "fp16: {enabled: true}\n", "/base", {{"steps=7"}});
+  std::set<std::string> differ, keys;
+  for (const auto& s : troupe::config::listed_settings(l.config)) {
+    BOOST_TEST(keys.insert(s.key).second, s.key << " is listed twice");
+    if (!s.is_default) differ.insert(s.key + " " + s.value);
+  }
+  for (const char* wanted : {"model.n_embd 64", "model.n_layer 2", "steps 7", "train_batch_size 8", "fp16.enabled true",
+                             "optimizer.params.lr 0.001"})
+    BOOST_TEST(differ.contains(wanted), wanted);
+  BOOST_TEST(keys.contains("bf16.enabled"));
+  BOOST_TEST(!differ.contains("bf16.enabled false"));
+  BOOST_TEST(!keys.contains("data.sources[].text"));
+}
+
 BOOST_AUTO_TEST_CASE(the_guide_lists_keys_that_wait) {
   const std::string file = std::string(troupe::places::source_dir) + "/docs/deepspeed.md";
   std::ifstream in(file, std::ios::binary);

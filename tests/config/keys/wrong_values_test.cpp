@@ -22,7 +22,7 @@ bool is_walked(const key_info& row) {
       "data.sources[]",    "telemetry",          "tensorboard", "csv_monitor",      "comms_logger",
       "flops_profiler",    "parameter_groups[]", "sample",      "evaluation",       "activation_checkpointing",
       "checkpoint",        "checkpoint.load",    "aio",         "cluster",          "pipeline",
-      "checkpoint.memory", "cluster.restarts"};
+      "checkpoint.memory", "cluster.restarts",   "mlflow"};
   const bool alone = row.key == "wall_clock_breakdown" || row.key == "memory_breakdown";
   return row.support.acts == effect::acts && row.support.refusal.empty() && row.type != value_type::section &&
          (alone || sections.contains(row.section()));

@@ -74,6 +74,9 @@ telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool
     o.curves.mlflow =
         telemetry::mlflow_options{(c.mlflow.output_path.empty() ? c.output : c.mlflow.output_path) / "mlruns",
                                   c.mlflow.experiment, c.output, tracked(c, c.mlflow.run_name)};
+  if (c.wandb.enabled)
+    o.curves.wandb =
+        telemetry::wandb_options{c.output / "wandb", c.wandb.project, c.wandb.group, c.wandb.team, tracked(c, "")};
   o.labels.loss_scale = c.fp16.enabled;
   o.labels.breakdown = c.wall_clock_breakdown;
   o.report = c.telemetry.report && !c.output.empty();
@@ -134,8 +137,8 @@ core::result<void> run_recorder::open() {
   if (is_open_) return {};
   const auto& c = *run_.term->plan.config;
   const auto homeless = [&](const auto& m) { return m.enabled && m.output_path.empty(); };
-  if (c.output.empty() &&
-      (homeless(c.tensorboard) || homeless(c.csv_monitor) || homeless(c.mlflow) || c.telemetry.json_lines))
+  if (c.output.empty() && (homeless(c.tensorboard) || homeless(c.csv_monitor) || homeless(c.mlflow) ||
+                           c.wandb.enabled || c.telemetry.json_lines))
     return core::fail(core::error_kind::bad_input,
                       "telemetry: curves are configured without a folder for them; set output");
   const auto& flops = c.flops_profiler;

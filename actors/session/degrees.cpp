@@ -37,7 +37,7 @@ std::shared_ptr<const config::job_config> trial_of(const config::job_config& job
   config::job_config c = job.with(taken);
   c.telemetry.trace = c.telemetry.report = c.telemetry.json_lines = false;
   c.tensorboard.enabled = c.csv_monitor.enabled = c.comms_logger.enabled = c.flops_profiler.enabled = false;
-  c.mlflow.enabled = false;
+  c.mlflow.enabled = c.wandb.enabled = false;
   c.wall_clock_breakdown = c.memory_breakdown = false;
   return std::make_shared<const config::job_config>(std::move(c));
 }

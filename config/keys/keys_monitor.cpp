@@ -90,12 +90,14 @@ void add_curves(key_rows& t) {
       .into<&job::mlflow, &store::experiment>();
   mlflow("run_name", text, "none", "The run's name; none: the name of the configuration file.")
       .into<&job::mlflow, &store::run_name>();
+  using offline = wandb_section;
+  section_rows wandb(t, "wandb", "Curves and settings as an offline run of Weights & Biases, for `wandb sync`.");
+  wandb.itself().switched_by("wandb.enabled");
+  wandb("enabled", boolean, "false", "Write it.").into<&job::wandb, &offline::enabled>();
+  wandb("group", text, "none", "Runs that belong together.").into<&job::wandb, &offline::group>();
+  wandb("team", text, "none", "Whose they are; none: the user's who uploads them.").into<&job::wandb, &offline::team>();
+  wandb("project", text, "deepspeed", "What they belong to.").into<&job::wandb, &offline::project>();
   const auto no_service = "a run sends nothing to services; its curves are in files";
-  section_rows wandb(t, "wandb", "Curves sent to Weights & Biases.");
-  wandb("enabled", boolean, "false", "Send them.").ignored(no_service);
-  wandb("group", text, "none", "Runs that belong together.").ignored(no_service);
-  wandb("team", text, "none", "Whose they are.").ignored(no_service);
-  wandb("project", text, "deepspeed", "What they belong to.").ignored(no_service);
   section_rows comet(t, "comet", "Curves sent to Comet.");
   comet("enabled", boolean, "false", "Send them.").ignored(no_service);
   comet("samples_log_interval", integer, "100", "Samples between two points.").at_least(1).ignored(no_service);

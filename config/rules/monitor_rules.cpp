@@ -1,4 +1,4 @@
-// Rules of the section `mlflow`: names that MLflow does not accept.
+// Rules of the sections `mlflow` and `wandb`: names that these programs do not accept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,10 @@
 
 namespace troupe::config {
 namespace {
+
+/// Characters that W&B refuses in the name of a project, and the most bytes that Troupe accepts there.
+constexpr std::string_view refused_in_project = "/\\#?%:";
+constexpr size_t project_bytes_max = 128;
 
 bool is_one_line(std::string_view text) { return std::ranges::none_of(text, core::is_ascii_control); }
 
@@ -28,6 +32,14 @@ void monitor_rules(const settings& given, const job_config& config, reporter& re
     if (m.experiment.empty() || !is_one_line(m.experiment) || core::trimmed(m.experiment) != m.experiment)
       error("mlflow.experiment",
             fmt::format("wanted a name of one line without blanks around it, got '{}'", core::shown(m.experiment)));
+  }
+  if (const auto& w = config.wandb; w.enabled) {
+    check_line("wandb.group", w.group);
+    check_line("wandb.team", w.team);
+    if (w.project.size() > project_bytes_max || !is_one_line(w.project) ||
+        w.project.find_first_of(refused_in_project) != std::string::npos)
+      error("wandb.project", fmt::format("wanted a name of at most {} bytes without {}, which W&B refuses, got '{}'",
+                                         project_bytes_max, refused_in_project, core::shown(w.project)));
   }
 }
 

@@ -183,6 +183,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   telemetry_section telemetry;
   monitor_section tensorboard, csv_monitor;
   mlflow_section mlflow;
+  wandb_section wandb;
   comms_logger_section comms_logger;
   flops_profiler_section flops_profiler;
   bool wall_clock_breakdown = false, memory_breakdown = false;

@@ -187,10 +187,16 @@ struct monitor_section {
 
 struct mlflow_section {  ///< configuration section `mlflow`
   bool enabled = false;
-  std::filesystem::path
-      output_path;  ///< folder in which the store `mlruns` is, absolute; empty: the run's output folder
+  /// Folder in which the store `mlruns` is, absolute; empty: the run's output folder.
+  std::filesystem::path output_path;
   std::string experiment = "Default";
   std::string run_name;  ///< empty: the name of the configuration file
+};
+
+struct wandb_section {  ///< configuration section `wandb`
+  bool enabled = false;
+  std::string group, team;  ///< empty: none
+  std::string project = "deepspeed";
 };
 
 struct comms_logger_section {  ///< configuration section `comms_logger`

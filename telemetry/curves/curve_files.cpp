@@ -123,6 +123,11 @@ core::result<curve_files> curve_files::open(const curve_options& options, double
     if (!run) return core::fail(run.error().in("mlflow"));
     out.mlflow_.emplace(std::move(*run));
   }
+  if (options.wandb) {
+    auto run = wandb_run::open(*options.wandb, unix_s, options.goes_on_after);
+    if (!run) return core::fail(run.error().in("wandb"));
+    out.wandb_.emplace(std::move(*run));
+  }
   return out;
 }
 
@@ -143,6 +148,7 @@ core::result<void> curve_files::go_back(double unix_s, uint64_t global_samples) 
   lines_.reset();
   if (goes_on_ && !lines_file_.empty()) note(cut_curve(lines_file_, global_samples, json_place));
   if (mlflow_) note(mlflow_->go_back(unix_s, global_samples));
+  if (wandb_) note(wandb_->go_back(unix_s, global_samples));
   return first;
 }
 
@@ -156,6 +162,7 @@ core::result<void> curve_files::write(double unix_s, uint64_t global_samples, st
     note(events_->flush());
   }
   if (mlflow_) note(mlflow_->write(unix_s, global_samples, values));
+  if (wandb_) note(wandb_->write(unix_s, global_samples, values));
   if (csv_folder_.empty()) return first;
   for (const auto& v : values) {
     auto file = csv_.find(v.label);
@@ -198,6 +205,7 @@ core::result<void> curve_files::flush() {
   for (auto& [label, file] : csv_) note(file.flush());
   if (lines_) note(lines_->flush());
   if (mlflow_) note(mlflow_->flush());
+  if (wandb_) note(wandb_->flush());
   return first;
 }
 
@@ -207,6 +215,7 @@ core::result<void> curve_files::end(double unix_s, verdict how) {
     if (!did && first) first = std::move(did);
   };
   if (mlflow_) note(mlflow_->end(unix_s, how));
+  if (wandb_) note(wandb_->end(unix_s, how));
   return first;
 }
 
@@ -215,13 +224,14 @@ bool curve_files::complete() const {
   const auto whole = [](const append_file& f) { return f.num_dropped() == 0 && f.waiting_bytes() == 0; };
   for (const auto& [label, file] : csv_)
     if (!whole(file)) return false;
-  return (!events_ || whole(*events_)) && (!lines_ || whole(*lines_)) && (!mlflow_ || mlflow_->complete());
+  return (!events_ || whole(*events_)) && (!lines_ || whole(*lines_)) && (!mlflow_ || mlflow_->complete()) &&
+         (!wandb_ || wandb_->complete());
 }
 
 bool curve_files::has_removed_file() const {
   for (const auto& [label, file] : csv_)
     if (file.is_removed()) return true;
-  if (mlflow_ && mlflow_->has_removed_file()) return true;
+  if ((mlflow_ && mlflow_->has_removed_file()) || (wandb_ && wandb_->has_removed_file())) return true;
   return (events_ && events_->is_removed()) || (lines_ && lines_->is_removed());
 }
 

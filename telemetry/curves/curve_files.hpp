@@ -1,5 +1,5 @@
-// Owns the curve files of a run: CSV as DeepSpeed's csv_monitor, TensorBoard event files, JSON lines, the runs
-// of MLflow. Leaves their content to step_values.hpp and recorder.hpp.
+// Owns the curve files of a run: CSV as DeepSpeed's csv_monitor, TensorBoard event files, JSON lines, the runs of
+// MLflow and W&B. Leaves their content to step_values.hpp and recorder.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "telemetry/curves/event_record.hpp"
 #include "telemetry/curves/mlflow_run.hpp"
 #include "telemetry/curves/tracked_run.hpp"
+#include "telemetry/curves/wandb_run.hpp"
 
 namespace troupe::telemetry {
 
@@ -29,6 +30,7 @@ struct curve_options {
   /// True: the run continues in this process after the loss of the process that has written its curves.
   bool took_over = false;
   std::optional<mlflow_options> mlflow{};  ///< nullopt: no run in MLflow's store is written
+  std::optional<wandb_options> wandb{};    ///< nullopt: no run of W&B is written
 };
 
 /// Returns the name of a label's CSV file as DeepSpeed names it: `Train/Samples/lr` is in `Train_Samples_lr.csv`; '/'
@@ -41,7 +43,7 @@ class curve_files {  ///< writes the output files of a run's curves
  public:
   /// Creates folders and files. A new run renames JSON lines and CSV of an earlier run, as append_file::create does. An
   /// event file is always new; in a resumed run it begins with the mark that makes tensorboard ignore older values from
-  /// the resumed step on. A new run is a new run of MLflow, too; a resumed run continues its own. On success
+  /// the resumed step on. A new run is a new run of MLflow and W&B, too; a resumed run continues theirs. On success
   /// every folder has been written to, and the folder of CSV files is reserved for this run (curve_claim.hpp). Errors:
   /// io, no_space; bad_input if a file with a curve's name is not a curve, and then nothing is created or changed, or
   /// if the folder of CSV files belongs to another run. An error begins with the configuration key that requests the
@@ -50,7 +52,7 @@ class curve_files {  ///< writes the output files of a run's curves
 
   /// Removes the values of steps that a running job repeats because it went back to a checkpoint: rows beyond
   /// `global_samples` are removed from CSV files and JSON lines. With 0 the run starts from its first step, and the
-  /// next write renames these files as for a new run, and a new run of MLflow begins. The event file receives an
+  /// next write renames these files as for a new run, and new runs of MLflow and W&B begin. The event file receives an
   /// event that makes tensorboard ignore the values. Errors: io, no_space; the next write retries.
   core::result<void> go_back(double unix_s, uint64_t global_samples);
 
@@ -60,7 +62,7 @@ class curve_files {  ///< writes the output files of a run's curves
   /// Appends `json` (one JSON object without line end) and a line end to the JSON-lines file.
   core::result<void> write_line(const std::string& json);
 
-  /// Writes all records that could not be written before, and marks the run of MLflow as ended. Nothing is
+  /// Writes all records that could not be written before, and marks the runs of MLflow and W&B as ended. Nothing is
   /// written afterwards.
   core::result<void> end(double unix_s, verdict how);
 
@@ -81,6 +83,7 @@ class curve_files {  ///< writes the output files of a run's curves
   std::map<std::string, append_file, std::less<>> csv_;  ///< CSV file of each curve; key: the curve's label
   std::optional<append_file> events_, lines_;
   std::optional<mlflow_run> mlflow_;
+  std::optional<wandb_run> wandb_;
   uint64_t num_lost_ = 0;  ///< number of records whose file could not be created, or that were lost on a full disk
 };
 

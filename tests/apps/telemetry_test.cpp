@@ -59,9 +59,10 @@ BOOST_AUTO_TEST_CASE(everything_that_is_asked_for_is_printed_and_written) {
     BOOST_TEST(has(page, part), part);
 }
 
-BOOST_AUTO_TEST_CASE(runs_of_mlflow_have_every_step_and_go_on_with_the_run) {
+BOOST_AUTO_TEST_CASE(runs_of_mlflow_and_of_wandb_have_every_step_and_go_on_with_the_run) {
   const command_folder f(replaced(smallest, "steps: 6", "steps: 4") +
-                         "checkpoint: {every_steps: 4}\nmlflow: {enabled: true, run_name: mine}\n");
+                         "checkpoint: {every_steps: 4}\nmlflow: {enabled: true, run_name: mine}\n"
+                         "wandb: {enabled: true, project: p}\n");
   const auto only_folder = [](const fs::path& in) {
     std::vector<fs::path> out;
     for (const auto& e : fs::directory_iterator(in))
@@ -75,6 +76,12 @@ BOOST_AUTO_TEST_CASE(runs_of_mlflow_have_every_step_and_go_on_with_the_run) {
     BOOST_TEST(has(scratch_folder::read(run / "meta.yaml"), "\nstatus: 3\n"));
     BOOST_TEST(scratch_folder::read(run / "tags/mlflow.runName") == "mine");
     BOOST_TEST(scratch_folder::read(run / "params/steps") == fmt::to_string(steps));
+    const fs::path offline = only_folder(f.folder / "out/wandb");
+    const std::string name = offline.filename().string();
+    const std::string bytes = scratch_folder::read(offline / ("run-" + name.substr(name.rfind('-') + 1) + ".wandb"));
+    size_t rows = 0;
+    for (size_t at = bytes.find("train_loss"); at != std::string::npos; at = bytes.find("train_loss", at + 1)) ++rows;
+    BOOST_TEST(rows == 2 * steps);  // a row of the curves and one of the newest values
   };
   check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}));
   is_whole(4);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .peer: a throw-away Python environment with the real peers (torch, transformers, deepspeed, tensorboard, mlflow,
-# llama.cpp, check-jsonschema), and in .peer/compression the last DeepSpeed that has `deepspeed.compression`.
+# wandb, llama.cpp, check-jsonschema), and in .peer/compression the last DeepSpeed that has `deepspeed.compression`.
 # Nothing that Troupe builds or tests by itself needs it; `rm -rf .peer` removes it.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)

@@ -17,12 +17,30 @@ using namespace troupe::config;
 namespace {
 
 bool is_walked(const key_info& row) {
-  static const std::set<std::string_view> sections = {
-      "optimizer",         "optimizer.params",   "scheduler",   "scheduler.params", "data",
-      "data.sources[]",    "telemetry",          "tensorboard", "csv_monitor",      "comms_logger",
-      "flops_profiler",    "parameter_groups[]", "sample",      "evaluation",       "activation_checkpointing",
-      "checkpoint",        "checkpoint.load",    "aio",         "cluster",          "pipeline",
-      "checkpoint.memory", "cluster.restarts",   "mlflow"};
+  static const std::set<std::string_view> sections = {"optimizer",
+                                                      "optimizer.params",
+                                                      "scheduler",
+                                                      "scheduler.params",
+                                                      "data",
+                                                      "data.sources[]",
+                                                      "telemetry",
+                                                      "tensorboard",
+                                                      "csv_monitor",
+                                                      "comms_logger",
+                                                      "flops_profiler",
+                                                      "parameter_groups[]",
+                                                      "sample",
+                                                      "evaluation",
+                                                      "activation_checkpointing",
+                                                      "checkpoint",
+                                                      "checkpoint.load",
+                                                      "aio",
+                                                      "cluster",
+                                                      "pipeline",
+                                                      "checkpoint.memory",
+                                                      "cluster.restarts",
+                                                      "mlflow",
+                                                      "wandb"};
   const bool alone = row.key == "wall_clock_breakdown" || row.key == "memory_breakdown";
   return row.support.acts == effect::acts && row.support.refusal.empty() && row.type != value_type::section &&
          (alone || sections.contains(row.section()));

@@ -69,6 +69,7 @@ BOOST_AUTO_TEST_CASE(keys_whose_sections_switch_is_missing_are_said) {
   is_said("tensorboard: {output_path: logs}", "tensorboard.output_path", "tensorboard.enabled");
   is_said("csv_monitor: {job_name: first}", "csv_monitor.job_name", "csv_monitor.enabled");
   is_said("mlflow: {experiment: first}", "mlflow.experiment", "mlflow.enabled");
+  is_said("wandb: {project: mine}", "wandb.project", "wandb.enabled");
   is_said("flops_profiler: {profile_step: 3}", "flops_profiler.profile_step", "flops_profiler.enabled");
   is_said("comms_logger: {verbose: true}", "comms_logger.verbose", "comms_logger.enabled");
   is_said("cluster: {spares: 2}", "cluster.spares", "cluster.processes", launched);

@@ -1,5 +1,6 @@
-// How the rows of a source become samples of training: their form, the tokens whose loss counts, and the treatment of
-// samples that are longer than the window. Owns the names in a configuration; leaves reading rows to data/.
+// How the rows of a source become samples of training: their form, the tokens whose loss counts, how samples are
+// packed, and the treatment of samples that are longer than the window. Owns the names in a configuration; leaves
+// reading rows to data/.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +28,16 @@ enum class long_sample : uint8_t { refuse, drop, cut };
 /// Names of the treatments in a configuration, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 3> long_sample_names{"refuse", "drop", "cut"};
 
+/// How samples become rows of one length: as many as fit into a row, or one in each.
+enum class sample_packing : uint8_t { best_fit, none };
+/// Names of the ways in a configuration, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 2> sample_packing_names{"best_fit", "none"};
+
 /// Return the name in a configuration.
 constexpr std::string_view name_of(sample_form f) { return sample_form_names[static_cast<size_t>(f)]; }
 constexpr std::string_view name_of(loss_part p) { return loss_part_names[static_cast<size_t>(p)]; }
 constexpr std::string_view name_of(long_sample l) { return long_sample_names[static_cast<size_t>(l)]; }
+constexpr std::string_view name_of(sample_packing p) { return sample_packing_names[static_cast<size_t>(p)]; }
 
 /// Returns the form with exactly this name; nullopt if there is none.
 constexpr std::optional<sample_form> sample_form_from(std::string_view name) {
@@ -49,6 +56,12 @@ constexpr std::optional<long_sample> long_sample_from(std::string_view name) {
   const auto at = std::ranges::find(long_sample_names, name);
   if (at == long_sample_names.end()) return std::nullopt;
   return static_cast<long_sample>(at - long_sample_names.begin());
+}
+/// Returns the way with exactly this name; nullopt if there is none.
+constexpr std::optional<sample_packing> sample_packing_from(std::string_view name) {
+  const auto at = std::ranges::find(sample_packing_names, name);
+  if (at == sample_packing_names.end()) return std::nullopt;
+  return static_cast<sample_packing>(at - sample_packing_names.begin());
 }
 
 }  // namespace troupe::core

@@ -49,7 +49,7 @@ core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const co
     const auto split = parts_of_stream(*s.stream, options);
     if (!split) return core::fail(split.error().in(s.name));
     parts.push_back({std::move(s.stream), split->validation,
-                     sample_order(split->train, options.sequence, seed_of(options.seed, parts.size())),
+                     sample_order(split->train, options.sequence, seed_of(options.seed, parts.size()), options.shuffle),
                      std::move(s.name)});
   }
   return corpus(std::move(parts), interleave(shares), options);
@@ -60,6 +60,7 @@ corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& op
       mix_(std::move(mix)),
       held_out_mix_(std::vector<uint64_t>{1}),
       sequence_(options.sequence),
+      shuffle_(options.shuffle),
       document_mask_(options.document_mask),
       masking_(options.masking),
       refused_input_(options.refused_input) {

@@ -29,6 +29,7 @@ struct corpus_options {            ///< how the sources are divided and cut into
   double validation_fraction = 0;  ///< share of each source that is held out for validation, from its end
   uint64_t sequence = 0;           ///< number of input tokens of a sample
   uint64_t seed = 0;
+  sample_shuffle shuffle = sample_shuffle::each_epoch;
   bool document_mask = false;  ///< true: batches contain document_start, so that attention stays within documents
   /// Choice of the tokens that an encoder has to find; null: each token's target is the next one.
   std::shared_ptr<const data::masking> masking = {};
@@ -66,6 +67,7 @@ class corpus {
   [[nodiscard]] size_t sources() const { return parts_.size(); }
   [[nodiscard]] const token_stream& source(size_t i) const { return *parts_[i].stream; }
   [[nodiscard]] uint64_t sequence() const { return sequence_; }
+  [[nodiscard]] sample_shuffle shuffle() const { return shuffle_; }
   [[nodiscard]] bool document_mask() const { return document_mask_; }
   /// Returns the choice of the tokens that an encoder has to find; null for other models.
   [[nodiscard]] const data::masking* masking() const { return masking_.get(); }
@@ -111,6 +113,7 @@ class corpus {
   std::vector<size_t> held_out_parts_;
   uint64_t validation_windows_ = 0;
   uint64_t sequence_ = 0;
+  sample_shuffle shuffle_ = sample_shuffle::each_epoch;
   bool document_mask_ = false;
   bool selects_targets_ = false;
   std::shared_ptr<const data::masking> masking_;

@@ -1,4 +1,4 @@
-// Packs the samples of a source into rows: the tokens go to a nameless file in the order of the source, and then, in
+// Puts the samples of a source into rows: the tokens go to a nameless file in the order of the source, and then, in
 // the order of the rows, to the nameless file of the stream.
 #include "data/open_samples.hpp"
 
@@ -168,8 +168,12 @@ class sample_builder {
     std::vector<uint32_t> lengths;
     lengths.reserve(all_.size());
     for (const auto& one : all_) lengths.push_back(one.tokens);
-    const auto trained = pack_rows(std::span(lengths).first(training), samples_.sequence);
-    const auto held_out = pack_rows(std::span(lengths).subspan(training), samples_.sequence);
+    const auto rows_of = [&](std::span<const uint32_t> part) {
+      return samples_.packing == core::sample_packing::none ? single_rows(part.size())
+                                                            : pack_rows(part, samples_.sequence);
+    };
+    const auto trained = rows_of(std::span(lengths).first(training));
+    const auto held_out = rows_of(std::span(lengths).subspan(training));
     TROUPE_ASSIGN(auto packed, scratch_file::create(source_.scratch));
     TROUPE_ASSIGN(const auto from, unordered_.content(source_.path.string()));
     token_writer out(packed, stream_->width_);
@@ -226,6 +230,7 @@ class sample_builder {
                                      fmt::format("{} on {}, longer ones: {}; template {}", core::name_of(how.form),
                                                  core::name_of(how.loss_on), core::name_of(samples_.too_long),
                                                  how.format == nullptr ? std::string("none") : how.format->digest())};
+    if (samples_.packing == core::sample_packing::none) stream_->packed_->recipe += "; one sample a row";
     if (how.format != nullptr) {
       stream_->tokens_are_bytes_ = how.format->tokenizer().description().kind == "bytes";
       if (source_.tokens_of != nullptr) stream_->maker_ = {source_.tokens_of->description(), source_.path.string()};

@@ -15,6 +15,7 @@ namespace troupe::data {
 struct sample_options {
   sample_reading reading;
   core::long_sample too_long = core::long_sample::refuse;
+  core::sample_packing packing = core::sample_packing::best_fit;
   uint64_t sequence = 0;           ///< length of a row in tokens; no sample is longer
   double validation_fraction = 0;  ///< share of the samples that is held out for validation, from the source's end
   uint32_t fill = 0;               ///< token after the samples of a row that is not full

@@ -56,12 +56,13 @@ core::result<token_split> split_tokens(uint64_t tokens, double validation_fracti
   return split;
 }
 
-sample_order::sample_order(token_range train, uint64_t sequence, uint64_t seed)
-    : train_(train), sequence_(sequence), samples_(train.samples(sequence)), seed_(seed) {
+sample_order::sample_order(token_range train, uint64_t sequence, uint64_t seed, sample_shuffle shuffle)
+    : train_(train), sequence_(sequence), samples_(train.samples(sequence)), seed_(seed), shuffle_(shuffle) {
   assert(samples_ > 0);
 }
 
 uint64_t sample_order::sample_at(uint64_t position) const {
+  if (shuffle_ == sample_shuffle::none) return position % samples_;
   const permutation shuffle(samples_, core::mix64(seed_) ^ core::mix64(~epoch_of(position)));
   return shuffle(position % samples_);
 }

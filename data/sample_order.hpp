@@ -48,12 +48,16 @@ struct token_split {  ///< the tokens of a stream for training and for validatio
 /// them. Refused: a training part, or a validation part of a fraction above 0, of less than `sequence` + 1 tokens.
 core::result<token_split> split_tokens(uint64_t tokens, double validation_fraction, uint64_t sequence);
 
-/// The training samples in their global order, epoch after epoch, each epoch shuffled anew.
+/// Whether each epoch has the samples in an order of its own, or all epochs have them in the order of the stream.
+enum class sample_shuffle : uint8_t { each_epoch, none };
+
+/// The training samples in their global order, epoch after epoch.
 class sample_order {
  public:
   /// Makes the order of the samples in `train`, which must hold at least one sample of `sequence` tokens
   /// (split_tokens() checks that).
-  sample_order(token_range train, uint64_t sequence, uint64_t seed);
+  sample_order(token_range train, uint64_t sequence, uint64_t seed,
+               sample_shuffle shuffle = sample_shuffle::each_epoch);
 
   /// Returns the number of samples in one epoch.
   [[nodiscard]] uint64_t samples() const { return samples_; }
@@ -73,6 +77,7 @@ class sample_order {
   uint64_t sequence_;
   uint64_t samples_;
   uint64_t seed_;
+  sample_shuffle shuffle_;
 };
 
 }  // namespace troupe::data

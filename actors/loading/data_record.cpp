@@ -86,6 +86,7 @@ core::result<formats::data_record> record_of(const data::corpus& corpus, const s
     out.sources.push_back({i < names.size() ? names[i] : "", corpus.shares()[i], stream.size(), digest});
     if (stream.maker()) out.end_of_text.emplace(stream.maker()->tokenizer.end_of_text);
   }
+  out.shuffled = corpus.shuffle() == data::sample_shuffle::each_epoch;
   out.document_mask = corpus.document_mask();
   if (corpus.masking() != nullptr) out.masking = masking_record_of(corpus.masking()->options());
   return out;
@@ -98,6 +99,8 @@ data_change compare(const formats::data_record& was, const formats::data_record&
     differs(fmt::format("data.sequence_length is {}, was {}", now.sequence_length, was.sequence_length));
   if (was.validation_fraction != now.validation_fraction)
     differs(fmt::format("data.validation_fraction is {}, was {}", now.validation_fraction, was.validation_fraction));
+  if (was.shuffled != now.shuffled)
+    differs(fmt::format("data.shuffle is {}, was {}", now.shuffled, was.shuffled));
   if (was.sources.size() != now.sources.size())
     differs(fmt::format("data has {} sources, had {}", now.sources.size(), was.sources.size()));
   bool other_tokens = false;

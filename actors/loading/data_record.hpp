@@ -1,7 +1,7 @@
 // Compares the data of a run with the data that a checkpoint was trained on, to which the sample number in the
 // checkpoint refers. Owns the compared properties: the tokens, the token that ends documents, the window length, the
-// validation part, how sources are mixed, whether attention stays within documents, and the choice of masked tokens.
-// Paths, times and file formats are not compared.
+// validation part, how sources are mixed and shuffled, whether attention stays within documents, and the choice of
+// masked tokens. Paths, times and file formats are not compared.
 #pragma once
 
 #include <string>

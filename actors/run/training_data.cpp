@@ -155,6 +155,7 @@ core::result<std::shared_ptr<const data::token_stream>> training_data::open_pack
   how.reading.form = core::sample_form_from(s.form).value_or(core::sample_form::chat);
   how.reading.loss_on = core::loss_part_from(d.loss_on).value_or(core::loss_part::assistant);
   how.too_long = core::long_sample_from(d.too_long).value_or(core::long_sample::refuse);
+  how.packing = core::sample_packing_from(d.packing).value_or(core::sample_packing::best_fit);
   if (how.reading.form != core::sample_form::labelled) how.reading.format = format_;
   if (s.text_key != data::source_options{}.text_key) how.reading.messages_key = s.text_key;
   how.reading.vocab_size = vocabulary_;
@@ -209,6 +210,8 @@ core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const
       data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
                                                .sequence = sequence_,
                                                .seed = c.seed,
+                                               .shuffle = c.data.shuffle ? data::sample_shuffle::each_epoch
+                                                                         : data::sample_shuffle::none,
                                                .document_mask = c.data.document_mask,
                                                .masking = std::move(masking),
                                                .refused_input = refuses_padding ? spec_.padding_token : std::nullopt}));

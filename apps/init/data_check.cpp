@@ -26,6 +26,7 @@ core::result<std::shared_ptr<const data::token_stream>> open_packed(const job::b
   how.reading.form = core::sample_form_from(source.form).value_or(core::sample_form::chat);
   how.reading.loss_on = core::loss_part_from(d.loss_on).value_or(core::loss_part::assistant);
   how.too_long = core::long_sample_from(d.too_long).value_or(core::long_sample::refuse);
+  how.packing = core::sample_packing_from(d.packing).value_or(core::sample_packing::best_fit);
   if (how.reading.form != core::sample_form::labelled) {
     TROUPE_ASSIGN(auto format, data::chat_format::open(d.tokenizer_path, d.chat_template, d.chat_date));
     how.reading.format = std::make_shared<const data::chat_format>(std::move(format));

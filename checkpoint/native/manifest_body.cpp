@@ -61,6 +61,7 @@ std::string data_of(const run_state& r) {
     out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", name, x.share, x.tokens, storage::to_hex(x.digest));
   }
   out += "]";
+  if (!r.data->shuffled) out += ",\"shuffled\":false";
   if (const auto& end = r.data->end_of_text) out += fmt::format(",\"end_of_text\":{}", or_null(*end));
   if (r.data->document_mask) out += fmt::format(",\"document_mask\":{}", *r.data->document_mask);
   if (const auto& m = r.data->masking)

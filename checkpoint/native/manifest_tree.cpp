@@ -215,6 +215,10 @@ class taker {
           !number(&x[2], source.tokens, one) || !digest(&x[3], source.digest, one))
         return false;
     }
+    if (const auto shuffled = v.find("shuffled"); shuffled != v.end()) {
+      if (!shuffled->is_boolean()) return miss(at, "true or false") != nullptr;
+      out.shuffled = shuffled->get<bool>();
+    }
     if (const auto end = v.find("end_of_text"); end != v.end()) {
       auto& token = out.end_of_text.emplace();
       if (!end->is_null() && !number(&*end, token.emplace(), at)) return false;

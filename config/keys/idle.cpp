@@ -141,8 +141,8 @@ std::string of_other_values(const key_info& key, const job_config& c) {
       key.key == "data.chat_template" || key.key == "data.chat_date" || key.key == "data.loss_on";
   if (is_of_chat && !c.data.sources.empty() && !has_form(c.data, "chat", "instruct"))
     return "it is for conversations and prompts, and no source has the form chat or instruct";
-  if (key.key == "data.too_long" && !c.data.sources.empty() && !has_form(c.data, "chat", "instruct") &&
-      !has_form(c.data, "labelled"))
+  const bool is_of_rows = key.key == "data.too_long" || key.key == "data.packing";
+  if (is_of_rows && !c.data.sources.empty() && !has_form(c.data, "chat", "instruct") && !has_form(c.data, "labelled"))
     return "it is for samples that are packed into rows, and every source has the form text";
   if (key.key == "data.bin_dtype" && !c.data.sources.empty() && std::ranges::all_of(c.data.sources, is_text))
     return "it is the type of tokens in .bin files, and every source is plain text";

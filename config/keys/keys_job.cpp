@@ -162,6 +162,13 @@ void add_sample_form_keys(key_rows& t) {
       .means(
           "What becomes of a sample of conversations, prompts or labelled tokens that is longer than "
           "data.sequence_length: an error, nothing, or its first tokens.");
+  t.row("data.packing", text)
+      .by_default("best_fit")
+      .one_of({"best_fit", "none"})
+      .into<&job::data, &data::packing>()
+      .means(
+          "How samples of conversations, prompts or labelled tokens become rows: as many as fit, or one in each, with "
+          "padding that does not count.");
 }
 
 void add_masking_keys(key_rows& t) {
@@ -236,6 +243,10 @@ void add_data_keys(key_rows& t) {
       .at_most(1 << 30)
       .into<&job::data, &data::sequence_length>()
       .means("Tokens of one sample; 0: as many as the model has positions.");
+  t.row("data.shuffle", boolean)
+      .by_default("true")
+      .into<&job::data, &data::shuffle>()
+      .means("Shuffle the samples of each source anew in every epoch; false: the order of the source.");
   t.row("data.validation_fraction", number)
       .by_default("0")
       .at_least(0)

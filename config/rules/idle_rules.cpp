@@ -95,6 +95,7 @@ bool is_told(const key_info& row) {
                                        "data.chat_date",
                                        "data.chat_template",
                                        "data.loss_on",
+                                       "data.packing",
                                        "data.too_long",
                                        "distillation.temperature",
                                        "gradient_predivide_factor",

@@ -56,6 +56,8 @@ struct data_section {          ///< configuration section `data`
   std::string chat_date;              ///< date that a chat template writes, such as 2026-01-31; empty: none
   std::string loss_on = "assistant";  ///< tokens of conversations that count: a name of core::loss_part
   std::string too_long = "refuse";    ///< treatment of samples longer than a row: a name of core::long_sample
+  std::string packing = "best_fit";   ///< how samples become rows: a name of core::sample_packing
+  bool shuffle = true;                ///< false: every epoch has the samples in the order of their source
   /// True: attention does not cross the borders of documents, and positions are counted from a document's start.
   bool document_mask = false;
   masking_section masking;

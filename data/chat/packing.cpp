@@ -44,4 +44,13 @@ packed_rows pack_rows(std::span<const uint32_t> lengths, uint64_t room) {
   return out;
 }
 
+packed_rows single_rows(uint64_t samples) {
+  packed_rows out;
+  out.order.resize(samples);
+  out.begin.resize(samples + 1);
+  std::iota(out.order.begin(), out.order.end(), uint32_t{0});
+  std::iota(out.begin.begin(), out.begin.end(), uint64_t{0});
+  return out;
+}
+
 }  // namespace troupe::data

@@ -1,5 +1,5 @@
-// Packs samples of different lengths into rows of one length. Owns the rule, best fit by descending length, which
-// depends on the lengths alone.
+// Packs samples of different lengths into rows of one length. Owns the rules, best fit by descending length and one
+// sample a row, which depend on the lengths alone.
 #pragma once
 
 #include <cstdint>
@@ -23,5 +23,8 @@ struct packed_rows {
 /// the order of their first samples. Source: Coffman, Garey, Johnson 1997, "Approximation algorithms for bin packing: a
 /// survey", best fit decreasing.
 packed_rows pack_rows(std::span<const uint32_t> lengths, uint64_t room);
+
+/// Returns rows of one sample each, in the order of the source.
+packed_rows single_rows(uint64_t samples);
 
 }  // namespace troupe::data

@@ -38,6 +38,7 @@ struct data_record {
   double validation_fraction = 0;  ///< fraction of each source's tokens, its last ones, that is held out for validation
   std::string tokenizer;           ///< kind and digest of the tokenizer; compared only if a source's tokens differ
   std::vector<data_source_record> sources;
+  bool shuffled = true;  ///< false: every epoch has the samples in the order of their source
   /// Token that follows each document. The inner optional is empty if documents end without a token, the outer one if
   /// this is unknown.
   std::optional<std::optional<uint32_t>> end_of_text{};

@@ -95,6 +95,24 @@ BOOST_AUTO_TEST_CASE(samples_are_packed_into_rows_and_each_is_a_document) {
              data::sentence_of(stream->summary(), "s"));
 }
 
+BOOST_AUTO_TEST_CASE(without_packing_each_sample_has_a_row_and_the_same_tokens_count) {
+  auto how = options(6);
+  how.packing = core::sample_packing::none;
+  const auto stream = *check_ok(opened_samples(lines, how)), packed = *check_ok(opened_samples(lines, options(6)));
+  BOOST_TEST(stream->packed()->training_rows == 6U);
+  BOOST_TEST(stream->packed()->recipe == packed->packed()->recipe + "; one sample a row");
+  const auto tokens = all_tokens(*stream);
+  BOOST_TEST(tokens.size() == 37U);
+  BOOST_TEST(std::vector<int64_t>(tokens.begin() + 6, tokens.begin() + 18) ==
+                 (std::vector<int64_t>{20, 21, 22, 0, 0, 0, 30, 31, 32, 33, 34, 0}),
+             boost::test_tools::per_element());
+  const auto corpus = corpus_of(stream, 6);
+  BOOST_TEST(targets_of(corpus) == targets_of(corpus_of(packed, 6)), boost::test_tools::per_element());
+  // The mean of a step is over its targets, whatever is padding.
+  BOOST_TEST(*check_ok(data::targets_of_step(corpus, {.rows = 6}, 0)) == 12U);
+  BOOST_TEST(data::make_batch(corpus, {.rows = 6}, 0, 0, 0).loss_factor == 3);
+}
+
 BOOST_AUTO_TEST_CASE(the_last_samples_are_held_out_in_rows_of_their_own) {
   auto how = options(6);
   how.validation_fraction = 0.34;

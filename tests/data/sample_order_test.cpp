@@ -52,6 +52,14 @@ BOOST_AUTO_TEST_CASE(the_largest_sizes_stay_inside) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_order_without_a_shuffle_is_that_of_the_text_in_every_epoch) {
+  const troupe::data::sample_order order({100, 100 + 50 * 8 + 1}, 8, 1, sample_shuffle::none);
+  std::vector<uint64_t> wanted(50);
+  std::iota(wanted.begin(), wanted.end(), uint64_t{0});
+  for (const uint64_t epoch : {0U, 1U, 7U}) BOOST_TEST((epoch_of(order, epoch) == wanted));
+  BOOST_TEST(order.first_token_at(51) == 108U);
+}
+
 BOOST_AUTO_TEST_CASE(seed_and_epoch_each_change_the_order) {
   const token_range text{100, 100 + 1000 * 8 + 1};
   const troupe::data::sample_order one(text, 8, 1);

@@ -100,6 +100,14 @@ BOOST_AUTO_TEST_CASE(other_data_are_refused_with_what_is_another) {
         "; 410 tokens of the validation part may have been trained on");
   check({"data.validation_fraction=0.05"}, corpus_alone, "data.validation_fraction is 0.05, was 0.1");
   check({}, "sources: [{text: corpus.txt}, {text: grown.txt}]", "data has 2 sources, had 1");
+  check({"data.shuffle=false"}, corpus_alone, "data.shuffle is false, was true");
+}
+
+BOOST_AUTO_TEST_CASE(an_order_without_a_shuffle_is_resumed) {
+  const saved_run run("text: corpus.txt, shuffle: false");
+  BOOST_TEST(run.resumed({}, "text: corpus.txt, shuffle: false") == "");
+  const auto said = run.resumed({});
+  BOOST_TEST(has_words(said, "data.shuffle is true, was false"), said);
 }
 
 BOOST_AUTO_TEST_CASE(other_data_are_taken_where_they_are_asked_for_and_the_next_save_has_them) {

@@ -132,6 +132,7 @@ run_state random_run(dice& d) {
       auto& end = data.end_of_text.emplace();
       if (d.one_in(2)) end = static_cast<uint32_t>(d.any());
     }
+    data.shuffled = !d.one_in(3);
     if (d.one_in(2)) data.document_mask = d.one_in(2);
     if (d.one_in(2))
       data.masking = masking_record{.probability = static_cast<double>(d.below(1000)) / 1000,

@@ -33,6 +33,11 @@ BOOST_AUTO_TEST_CASE(no_samples_make_no_rows) {
   BOOST_TEST(data::pack_rows({}, 10).rows() == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(unpacked_samples_have_rows_of_their_own) {
+  BOOST_TEST((rows_of(data::single_rows(3)) == std::vector<std::vector<uint32_t>>{{0}, {1}, {2}}));
+  BOOST_TEST(data::single_rows(0).rows() == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(every_sample_is_in_one_row_and_no_row_is_too_long) {
   constexpr uint64_t room = 100;
   std::vector<uint32_t> lengths(1000);

@@ -11,6 +11,7 @@
 
 #include "core/text.hpp"
 #include "data/tokenizers/text/json_keys.hpp"
+#include "data/tokenizers/text/text_rules.hpp"
 #include "data/tokenizers/text/word_expressions.hpp"
 
 namespace troupe::data {
@@ -107,6 +108,7 @@ json plain_form(const json& part) {
     return out;
   }
   if (part.is_null()) return json::array();
+  if (tables_of_normalizer(part)) return json::array({composing_normalizer(form_tables::unicode_9)});
   json out = part;
   if (type == "ByteLevel") {
     out = {{"type", type},
@@ -119,7 +121,7 @@ json plain_form(const json& part) {
   return json::array({std::move(out)});
 }
 
-json normalizer_of_row(const named_row& row) { return row.composes ? json{{"type", "NFC"}} : json(); }
+json normalizer_of_row(const named_row& row) { return row.composes ? composing_normalizer(form_tables::unicode_9) : json(); }
 
 std::string shown_json(const json& j) { return j.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200); }
 

@@ -8,6 +8,7 @@
 #include "data/tokenizers/files/named_rules.hpp"
 #include "data/tokenizers/files/word_merges.hpp"
 #include "data/tokenizers/text/byte_alphabet.hpp"
+#include "data/tokenizers/text/text_rules.hpp"
 
 namespace troupe::data {
 
@@ -46,7 +47,7 @@ core::result<nlohmann::json> pipeline_of(const ranked_words& v) {
       {"pre_tokenizer", pre_tokenizer_of(v.expression)},
       {"post_processor", nullptr},
       {"decoder", {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}}};
-  if (v.composes) out["normalizer"] = {{"type", "NFC"}};
+  if (v.composes) out["normalizer"] = composing_normalizer(*v.composes);
   out["model"] = byte_pair_model(std::move(vocabulary), std::move(merges));
   out["model"]["ignore_merges"] = true;
   return out;

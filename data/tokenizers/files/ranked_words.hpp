@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "data/tokenizers/text/characters.hpp"
 
 namespace troupe::data {
 
@@ -20,7 +22,8 @@ struct ranked_words {
   std::vector<std::pair<uint32_t, std::string>> special;  ///< numbers and texts of tokens that no text contains
   /// regular expression of a word; the bytes of a word are merged separately
   std::string_view expression;
-  bool composes = false;  ///< true: characters are composed first (NFC)
+  /// tables by which characters are composed first (NFC); nullopt: they are not composed
+  std::optional<form_tables> composes{};
 };
 
 /// Returns the tokenizer.json. Refused: a word that occurs twice, also as a special token.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "data/tokenizers/files/named_rules.hpp"
 #include "data/tokenizers/files/stored_file.hpp"
 #include "data/tokenizers/text/base64.hpp"
+#include "data/tokenizers/text/characters.hpp"
 #include "data/tokenizers/text/json_keys.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
@@ -31,7 +33,7 @@ using special_list = std::vector<std::pair<uint32_t, std::string>>;
 /// A model with known lists of words.
 struct listed_model {
   std::string_view rules;  ///< name of the row of named_rules.cpp with the model's rules
-  bool composes = false;
+  std::optional<form_tables> composes{};  ///< as in ranked_words
   std::string_view begin, end;  ///< texts of the tokens that begin and end a text; empty: the model has none
   special_list (*special)(uint32_t words);
   std::string_view expression{};  ///< regular expression of the model, if no row has it; empty: that of the row
@@ -76,10 +78,11 @@ special_list cl100k_special(uint32_t) {
 
 special_list o200k_special(uint32_t) { return {{199999, "<|endoftext|>"}, {200018, "<|endofprompt|>"}}; }
 
-constexpr listed_model llama_3{"llama-bpe", false, "<|begin_of_text|>", "<|end_of_text|>", llama_3_special};
-constexpr listed_model qwen{"qwen2", true, "", "<|endoftext|>", qwen_special};
-constexpr listed_model cl100k{"llama-bpe", false, "", "<|endoftext|>", cl100k_special, cl100k_expression};
-constexpr listed_model o200k{"gpt-4o", false, "", "<|endoftext|>", o200k_special};
+constexpr listed_model llama_3{"llama-bpe", std::nullopt, "<|begin_of_text|>", "<|end_of_text|>", llama_3_special};
+// Qwen's own tokenizer is written in Python and composes characters by Python's tables.
+constexpr listed_model qwen{"qwen2", form_tables::current, "", "<|endoftext|>", qwen_special};
+constexpr listed_model cl100k{"llama-bpe", std::nullopt, "", "<|endoftext|>", cl100k_special, cl100k_expression};
+constexpr listed_model o200k{"gpt-4o", std::nullopt, "", "<|endoftext|>", o200k_special};
 
 /// Returns the words by rank.
 core::result<std::vector<std::string>> read_list(const fs::path& file) {

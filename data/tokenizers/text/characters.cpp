@@ -212,8 +212,9 @@ const character_set& unseen_characters() {
   return all;
 }
 
-std::string in_normal_form(std::string_view text, normal_form form) {
+std::string in_normal_form(std::string_view text, normal_form form, form_tables tables) {
   const auto options = options_of(form);
+  if (tables == form_tables::current) return in_present_form(text, options);
   std::string out;
   size_t done = 0;  // a later character stays as it is, and divides the text into parts that have normal forms
   for (size_t at = 0; at < text.size();) {

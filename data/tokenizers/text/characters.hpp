@@ -1,6 +1,6 @@
 // Unicode's characters: sets of them by category, letters' cases, normal forms and clusters. The Unicode version is that of
 // the library utf8proc, which only characters.cpp uses, except for what the package `tokenizers` takes from older
-// tables: normal forms and all_marks() are those of Unicode 9; nonspacing_marks(), unseen_characters() and
+// tables: all_marks() and, unless a caller wants others, normal forms are those of Unicode 9; nonspacing_marks(), unseen_characters() and
 // punctuation() are those of Unicode 8.
 #pragma once
 
@@ -65,12 +65,17 @@ const character_set& nonspacing_marks();
 /// Control, format and private characters of Unicode 8.
 const character_set& unseen_characters();
 
-/// The normal forms NFC, NFD, NFKC and NFKD of Unicode 9, in which later marks are letters and later letters have no
-/// parts.
+/// The normal forms NFC, NFD, NFKC and NFKD.
 enum class normal_form : uint8_t { composed, decomposed, compatible_composed, compatible_decomposed };
 
+/// The tables that a normal form is made by.
+enum class form_tables : uint8_t {
+  unicode_9,  ///< those of the package `tokenizers`: later marks are letters, and later letters have no parts
+  current,    ///< those of utf8proc's own version, as tokenizers written in Python have their interpreter's
+};
+
 /// Returns `text`, which is valid UTF-8, in a normal form.
-std::string in_normal_form(std::string_view text, normal_form form);
+std::string in_normal_form(std::string_view text, normal_form form, form_tables tables = form_tables::unicode_9);
 /// True if the normal form never composes the character at the start of `text` with a character before it, and never
 /// moves it before one, whatever the text before it is.
 bool stands_apart_in(std::string_view text, normal_form form);

@@ -13,6 +13,7 @@
 #include "data/tokenizers/text/charsmap.hpp"
 #include "data/tokenizers/text/json_keys.hpp"
 #include "data/tokenizers/text/pattern_machine.hpp"
+#include "data/tokenizers/text/text_rules.hpp"
 
 namespace troupe::data {
 
@@ -31,6 +32,7 @@ struct normalizer::step {
   };
   kind is = kind::form;
   normal_form form = normal_form::composed;
+  form_tables tables = form_tables::unicode_9;
   std::string text{};  ///< text that prepend puts before a text, or replace puts in place of matches
   std::optional<pattern_machine> pattern{};
   bool strips_begin = false, strips_end = false;
@@ -107,7 +109,7 @@ core::result<std::string> after_step(const normalizer::step& step, std::string t
   std::string out;
   switch (step.is) {
     case step_kind::form:
-      return in_normal_form(text, step.form);
+      return in_normal_form(text, step.form, step.tables);
     case step_kind::lower_case:
       for_characters(text, [&](uint32_t c, std::string_view) { append_lower_case(c, out); });
       return out;
@@ -189,6 +191,10 @@ core::result<void> normalizer::add(const json& keys, uint32_t depth) {
     const auto& parts = json_value_of(keys, "normalizers");
     if (!parts.is_array() || depth > max_pipeline_depth) return core::refused("Sequence: wanted a list of normalizers");
     for (const auto& one : parts) TROUPE_TRY(add(one, depth + 1));
+    return {};
+  }
+  if (const auto tables = tables_of_normalizer(keys)) {
+    steps_.push_back({.is = step_kind::form, .form = normal_form::composed, .tables = *tables});
     return {};
   }
   if (type == "NFC") return plain({.is = step_kind::form, .form = normal_form::composed});

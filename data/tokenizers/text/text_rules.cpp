@@ -112,9 +112,22 @@ std::string unusual_rules(const text_rules& rules) {
   const auto usual = usual_rules(rules.words);
   std::string out;
   if (rules.composes != usual.composes) out += rules.composes ? "composes\n" : "composes not\n";
+  if (rules.tables != usual.tables) out += "composes by current tables\n";
   if (rules.takes_whole_words != usual.takes_whole_words)
     out += rules.takes_whole_words ? "takes whole words\n" : "takes no whole words\n";
   return out;
+}
+
+json composing_normalizer(form_tables tables) {
+  json out{{"type", "NFC"}};
+  if (tables == form_tables::current) out["tables"] = "current";
+  return out;
+}
+
+std::optional<form_tables> tables_of_normalizer(const json& normalizer) {
+  for (const auto tables : {form_tables::unicode_9, form_tables::current})
+    if (normalizer == composing_normalizer(tables)) return tables;
+  return std::nullopt;
 }
 
 core::result<text_rules> text_rules_of(const std::filesystem::path& path, const json& pipeline) {
@@ -122,7 +135,9 @@ core::result<text_rules> text_rules_of(const std::filesystem::path& path, const 
   const auto& normalizer = json_value_of(pipeline, "normalizer");
   const auto& cutter = json_value_of(pipeline, "pre_tokenizer");
   const auto pattern = pattern_of(cutter);
-  out.composes = type_of(normalizer) == "NFC";
+  const auto tables = tables_of_normalizer(normalizer);
+  out.composes = tables.has_value();
+  out.tables = tables.value_or(form_tables::unicode_9);
   if (!pattern || (!normalizer.is_null() && !out.composes)) {
     const auto shown = [](const json& j) {
       return j.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200);
@@ -142,9 +157,9 @@ bool stands_apart(std::string_view text) {
   return core::utf8_code(text) < first_mark || stands_apart_in(text, normal_form::composed);
 }
 
-std::optional<std::string> composed(std::string_view text) {
+std::optional<std::string> composed(std::string_view text, form_tables tables) {
   if (std::ranges::none_of(text, may_be_composed)) return std::nullopt;
-  auto out = in_normal_form(text, normal_form::composed);
+  auto out = in_normal_form(text, normal_form::composed, tables);
   return out == text ? std::nullopt : std::optional(std::move(out));
 }
 

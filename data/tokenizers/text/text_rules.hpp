@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "data/tokenizers/text/characters.hpp"
 
 namespace troupe::data {
 
@@ -28,6 +29,8 @@ struct text_rules {
   word_pattern words = word_pattern::gpt2;
   /// True: characters are composed first (Unicode's normalisation form C).
   bool composes = false;
+  /// The tables by which characters are composed. Unused, and unicode_9, if they are not composed.
+  form_tables tables = form_tables::unicode_9;
   /// True: a word that the vocabulary contains becomes one token, even if the merges do not produce it
   /// (`ignore_merges`).
   bool takes_whole_words = false;
@@ -53,6 +56,12 @@ std::string unusual_rules(const text_rules& rules);
 /// patterns.
 std::string kind_of(const text_rules& rules);
 
+/// Returns the normalizer NFC with the tables, for a tokenizer.json that is made in memory. The package `tokenizers` has
+/// one set of tables and no key for them; the made key `tables` names form_tables::current.
+nlohmann::json composing_normalizer(form_tables tables);
+/// Returns the tables of a normalizer NFC as composing_normalizer() makes it; nullopt for any other normalizer.
+std::optional<form_tables> tables_of_normalizer(const nlohmann::json& normalizer);
+
 /// Returns the rules in the object of a tokenizer.json, the file `path`. Refused: a normalizer or a pre_tokenizer that
 /// is not known, with both shown.
 core::result<text_rules> text_rules_of(const std::filesystem::path& path, const nlohmann::json& pipeline);
@@ -69,8 +78,8 @@ constexpr bool may_be_composed(char first) {
   return static_cast<unsigned char>(first) >= first_byte_of_marks;
 }
 
-/// Returns `text`, which is valid UTF-8, with composed characters (Unicode's normalisation form C); nullopt if they are
-/// composed already.
-std::optional<std::string> composed(std::string_view text);
+/// Returns `text`, which is valid UTF-8, with characters composed by the tables (Unicode's normalisation form C); nullopt
+/// if they are composed already.
+std::optional<std::string> composed(std::string_view text, form_tables tables);
 
 }  // namespace troupe::data

@@ -87,10 +87,11 @@ void merge_by_heap(const merge_table& merges, std::vector<uint32_t>& tokens) {
 /// it may be divided.
 class composed_text {
  public:
-  /// Prepares `text`, which is valid UTF-8 and may continue. If `composes` is false, words are cut from the unchanged
+  /// Prepares `text`, which is valid UTF-8 and may continue. If `rules` do not compose, words are cut from the unchanged
   /// text.
-  composed_text(std::string_view text, bool composes) : composes_(composes), from_(text) {
-    if (!composes) return;
+  composed_text(std::string_view text, const text_rules& rules)
+      : composes_(rules.composes), tables_(rules.tables), from_(text) {
+    if (!composes_) return;
     // Further text may be composed with the last character that stands apart and the characters after it, so these are
     // omitted.
     size_t last = from_.size();
@@ -99,7 +100,7 @@ class composed_text {
       last = core::utf8_begin_before(from_, last);
     } while (!stands_apart(from_.substr(last)));
     from_ = from_.substr(0, last);
-    made_ = composed(from_);
+    made_ = composed(from_, tables_);
   }
 
   [[nodiscard]] std::string_view text() const { return made_ ? *made_ : from_; }
@@ -115,7 +116,7 @@ class composed_text {
         end += core::utf8_character(from_.substr(end));
       } while (end < from_.size() && !stands_apart(from_.substr(end)));
       const auto stretch = from_.substr(from_at_, end - from_at_);
-      const auto of_stretch = composed(stretch);
+      const auto of_stretch = composed(stretch, tables_);
       made_at_ += of_stretch ? of_stretch->size() : stretch.size();
       from_at_ = end;
     }
@@ -124,6 +125,7 @@ class composed_text {
 
  private:
   bool composes_;
+  form_tables tables_;
   std::string_view from_;
   std::optional<std::string> made_;
   size_t from_at_ = 0, made_at_ = 0;  ///< one place of division, as bytes of from_ and of made_
@@ -199,7 +201,7 @@ class byte_pair_tokenizer final : public tokenizer {
   }
 
   core::result<void> encode_whole(std::string_view sound, std::vector<uint32_t>& out) {
-    const auto made = vocabulary_.rules.composes ? composed(sound) : std::nullopt;
+    const auto made = vocabulary_.rules.composes ? composed(sound, vocabulary_.rules.tables) : std::nullopt;
     const std::string_view words = made ? *made : sound;
     for (size_t at = 0; at < words.size();) {
       TROUPE_ASSIGN(const auto n, cutter_.next(words, at));
@@ -212,7 +214,7 @@ class byte_pair_tokenizer final : public tokenizer {
   /// Encodes the words at the beginning of `sound` that no further text can change, and returns the number of their
   /// bytes.
   core::result<size_t> encode_beginning(std::string_view sound, std::vector<uint32_t>& out) {
-    composed_text words(sound, vocabulary_.rules.composes);
+    composed_text words(sound, vocabulary_.rules);
     size_t done = 0, tokens = out.size();
     for (size_t at = 0; at < words.text().size();) {
       TROUPE_ASSIGN(const auto n, cutter_.next_whatever_follows(words.text(), at));

@@ -48,6 +48,16 @@ BOOST_AUTO_TEST_CASE(a_list_of_tiktoken_makes_the_packages_tokens) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(qwens_list_composes_characters_by_current_tables) {
+  // U+11938 is of Unicode 13; the package `tokenizers` leaves its parts as they are, unicodedata composes them.
+  const std::string parts = "x\U00011935\U00011930y", whole = "x\U00011938y";
+  const auto t = std::move(*check_ok(data::open_tokenizer(single("qwen"))));
+  BOOST_TEST(t->decode(encoded(*t, parts)) == whole);
+  for (const uint64_t first_bytes : {1U, 5U, 6U, 9U})
+    BOOST_TEST(in_pieces(*t, parts, first_bytes) == encoded(*t, whole), first_bytes);
+  BOOST_TEST(*check_ok(data::rules_name_at(single("qwen/qwen.tiktoken"))) == "qwen2");
+}
+
 BOOST_AUTO_TEST_CASE(blanks_that_end_a_text_are_one_word_with_the_line_break_before_them_for_cl100k) {
   // 256 bytes, and two words of blanks; tiktoken 0.14 makes [97, 257] of the first text.
   std::string list;

@@ -32,6 +32,13 @@ BOOST_AUTO_TEST_CASE(characters_since_unicode_10_have_no_parts) {
   BOOST_TEST(in_normal_form("\U00011938", normal_form::decomposed) == "\U00011938");
 }
 
+BOOST_AUTO_TEST_CASE(current_tables_sort_and_compose_later_characters) {
+  // The values are those of Python's unicodedata of Unicode 14.
+  BOOST_TEST(in_normal_form("a\u1ACC\u20EF", normal_form::composed, form_tables::current) == "a\u20EF\u1ACC");
+  BOOST_TEST(in_normal_form("\U00011935\U00011930", normal_form::composed, form_tables::current) == "\U00011938");
+  BOOST_TEST(in_normal_form("\U00011935\U00011930", normal_form::composed) == "\U00011935\U00011930");
+}
+
 BOOST_AUTO_TEST_CASE(signs_and_marks_are_those_of_the_packages_tables) {
   // U+2E42 is of Unicode 7, U+2E43 of Unicode 9; U+166D was a sign until Unicode 12.
   BOOST_TEST((punctuation().has('$') && punctuation().has(0x2E42) && punctuation().has(0x166D)));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "families/family.hpp"
 
@@ -36,6 +37,9 @@ inline constexpr fixed_text bert_fixed_texts[] = {
     {"position_embedding_type", "absolute", "How positions enter: by embeddings of their own."},
 };
 
+inline constexpr std::string_view bert_never_null[] = {"is_decoder", "add_cross_attention", "tie_word_embeddings",
+                                                       "chunk_size_feed_forward"};
+
 /// Returns the keys of a family with BERT's layers. A config.json without the keys describes a vocabulary of
 /// `vocabulary` tokens with the padding token `padding`. `unread` are keys of the family that Troupe does not read.
 constexpr config_keys bert_keys(uint32_t vocabulary, uint32_t padding, std::span<const unread_key> unread = {}) {
@@ -60,6 +64,7 @@ constexpr config_keys bert_keys(uint32_t vocabulary, uint32_t padding, std::span
       .fixed = bert_fixed,
       .fixed_texts = bert_fixed_texts,
       .unread = unread,
+      .never_null = bert_never_null,
   };
 }
 

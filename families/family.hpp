@@ -118,6 +118,9 @@ struct config_keys {
   std::span<const fixed_flag> fixed = {};
   std::span<const fixed_text> fixed_texts = {};
   std::span<const unread_key> unread = {};
+  /// Keys, besides those that every family must not have null in, whose null transformers refuses for the family. A
+  /// null of a size that follows from others (`kv_heads`, `head_width`) is read for families without the key here.
+  std::span<const std::string_view> never_null = {};
 };
 
 /// The names of a model's layers, as in transformers' state dicts.

@@ -42,6 +42,7 @@ constexpr family gemma2{
             .attention_dropout = {"attention_dropout", 0},
             .fixed = gemma_fixed,
             .unread = gemma_unread,
+            .never_null = gemma_never_null,
         },
     .names = gemma_layer_names(),
     .norm = norm_kind::rms,

@@ -47,6 +47,7 @@ constexpr family gemma3{
             .attention_dropout = {"attention_dropout", 0},
             .fixed = gemma_fixed,
             .unread = gemma_unread,
+            .never_null = gemma_never_null,
         },
     .names = gemma3_layer_names(),
     .norm = norm_kind::rms,

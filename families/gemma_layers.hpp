@@ -25,6 +25,8 @@ inline constexpr fixed_flag gemma_fixed[] = {
     {"use_bidirectional_attention", false, "Attend to later tokens, too."},
 };
 
+inline constexpr std::string_view gemma_never_null[] = {"num_key_value_heads", "head_dim"};
+
 inline constexpr gguf_name gemma_in_gguf[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight", gguf_order::raised},

@@ -17,6 +17,8 @@ constexpr gguf_name gpt_neox_in_gguf[] = {
     {"layers.#.mlp.dense_4h_to_h.*", "blk.#.ffn_down.*"},
 };
 
+constexpr std::string_view gpt_neox_never_null[] = {"is_decoder", "classifier_dropout"};
+
 }  // namespace
 
 constexpr family gpt_neox{
@@ -42,6 +44,7 @@ constexpr family gpt_neox{
             .embedding_dropout = {"hidden_dropout", 0},
             .attention_dropout = {"attention_dropout", 0},
             .residual_dropout = {"hidden_dropout", 0},
+            .never_null = gpt_neox_never_null,
         },
     .names =
         {

@@ -13,6 +13,8 @@ constexpr gguf_number granite_numbers[] = {
     {"logit_scale", &config_keys::logit_divisor},
 };
 
+constexpr std::string_view granite_never_null[] = {"head_dim"};
+
 }  // namespace
 
 constexpr family granite{
@@ -39,6 +41,7 @@ constexpr family granite{
             .attention_scale = {"attention_multiplier", 1},
             .logit_divisor = {"logits_scaling", 1},
             .attention_dropout = {"attention_dropout", 0},
+            .never_null = granite_never_null,
         },
     .names = llama_layer_names,
     .norm = norm_kind::rms,

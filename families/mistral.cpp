@@ -3,6 +3,11 @@
 #include "families/llama_layers.hpp"
 
 namespace troupe::families {
+namespace {
+
+constexpr std::string_view mistral_never_null[] = {"num_key_value_heads"};
+
+}  // namespace
 
 constexpr family mistral{
     .model_type = "mistral",
@@ -23,6 +28,7 @@ constexpr family mistral{
             .norm_epsilon = {"rms_norm_eps", 1e-6},
             .padding = {"pad_token_id"},
             .attention_dropout = {"attention_dropout", 0},
+            .never_null = mistral_never_null,
         },
     .names = llama_layer_names,
     .norm = norm_kind::rms,

@@ -33,6 +33,8 @@ constexpr layer_names olmo2_layer_names() {
   return out;
 }
 
+constexpr std::string_view olmo2_never_null[] = {"head_dim"};
+
 }  // namespace
 
 constexpr family olmo2{
@@ -54,6 +56,7 @@ constexpr family olmo2{
             .attention_bias = {"attention_bias", false},
             .padding = {"pad_token_id", 1},
             .attention_dropout = {"attention_dropout", 0},
+            .never_null = olmo2_never_null,
         },
     .names = olmo2_layer_names(),
     .norm = norm_kind::rms,

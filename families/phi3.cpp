@@ -42,6 +42,8 @@ constexpr layer_names phi3_layer_names() {
   return out;
 }
 
+constexpr std::string_view phi3_never_null[] = {"head_dim", "original_max_position_embeddings", "embd_pdrop"};
+
 }  // namespace
 
 constexpr family phi3{
@@ -71,6 +73,7 @@ constexpr family phi3{
             .residual_dropout = {"resid_pdrop", 0},
             .fixed = phi3_fixed,
             .unread = phi3_unread,
+            .never_null = phi3_never_null,
         },
     .names = phi3_layer_names(),
     .norm = norm_kind::rms,

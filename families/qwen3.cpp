@@ -29,6 +29,8 @@ constexpr layer_names qwen3_layer_names() {
   return out;
 }
 
+constexpr std::string_view qwen3_never_null[] = {"head_dim"};
+
 }  // namespace
 
 constexpr family qwen3{
@@ -54,6 +56,7 @@ constexpr family qwen3{
             .attention_bias = {"attention_bias", false},
             .padding = {"pad_token_id"},
             .attention_dropout = {"attention_dropout", 0},
+            .never_null = qwen3_never_null,
         },
     .names = qwen3_layer_names(),
     .norm = norm_kind::rms,

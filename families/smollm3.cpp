@@ -4,6 +4,11 @@
 #include "families/llama_layers.hpp"
 
 namespace troupe::families {
+namespace {
+
+constexpr std::string_view smollm3_never_null[] = {"head_dim"};
+
+}  // namespace
 
 constexpr family smollm3{
     .model_type = "smollm3",
@@ -31,6 +36,7 @@ constexpr family smollm3{
             .rotated_layers = "no_rope_layers",
             .unrotated_every = {"no_rope_layer_interval", 4},
             .attention_dropout = {"attention_dropout", 0},
+            .never_null = smollm3_never_null,
         },
     .names = llama_layer_names,
     .norm = norm_kind::rms,

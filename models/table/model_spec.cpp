@@ -292,6 +292,8 @@ void read_rope_object(key_reader& keys, const families::config_keys& k, const ch
   if (!k.rotary_share.name.empty()) share = read_share(inner, "partial_rotary_factor", share);
   if (const auto known = rope_type_named(type)) {
     rope.type = *known;
+    if (rope.type == rope_type::plain && !k.rotary_share.name.empty())
+      inner.refuse_null("partial_rotary_factor", "a number");
     read_scaling(inner, positions, original, rope);
     inner.add(unread_rotary_problems(where, object, inner.unread()));
   } else {
@@ -561,6 +563,7 @@ void check_heads(key_reader& keys, const families::family& f, const model_spec& 
 /// Refuses null for keys whose null transformers refuses. A null that has a meaning (a size that follows from others,
 /// no window, no cap, no padding token) stays.
 void refuse_nulls(key_reader& keys, const families::config_keys& k) {
+  constexpr const char* a_value = "a value, or no such key";
   for (const auto& size :
        {k.layers, k.width, k.heads, k.positions, k.vocabulary, k.token_types, k.full_layers, k.unrotated_every})
     keys.refuse_null(size.name, "a whole number");
@@ -572,6 +575,8 @@ void refuse_nulls(key_reader& keys, const families::config_keys& k) {
     keys.refuse_null(number.name, "a number");
   keys.refuse_null(k.activation, "a text");
   keys.refuse_null("initializer_range", "a number");
+  for (const std::string_view key : k.never_null) keys.refuse_null(key, a_value);
+  for (const char* key : {"use_cache", "num_labels"}) keys.refuse_null(key, a_value);
 }
 
 void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {

@@ -5,14 +5,19 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <cstdint>
+#include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/source_file.hpp"
 #include "core/utf8.hpp"
 #include "models/table/config_keys.hpp"
 #include "tests/check_ok.hpp"
+#include "tests/places.hpp"
 
 namespace troupe::models {
 
@@ -246,15 +251,30 @@ BOOST_AUTO_TEST_CASE(a_null_key_is_an_absent_one) {
 // transformers 5.23 builds no model from a config.json with one of these.
 BOOST_AUTO_TEST_CASE(a_null_that_transformers_refuses_is_refused) {
   const std::map<std::string, std::vector<std::string>> keys{
-      {"gpt2", {"n_layer", "n_embd", "n_positions", "activation_function", "layer_norm_epsilon", "attn_pdrop"}},
+      {"gpt2",
+       {"n_layer", "n_embd", "n_positions", "activation_function", "layer_norm_epsilon", "attn_pdrop",
+        "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "add_cross_attention", "reorder_and_upcast_attn",
+        "summary_type", "tie_word_embeddings", "use_cache", "num_labels"}},
       {"llama", {"attention_bias", "mlp_bias", "hidden_act", "intermediate_size", "initializer_range", "vocab_size"}},
+      {"mistral", {"num_key_value_heads", "attention_dropout"}},
       {"qwen2", {"use_sliding_window", "max_window_layers", "tie_word_embeddings", "rms_norm_eps"}},
-      {"granite", {"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"}},
-      {"gemma2", {"sliding_window", "query_pre_attn_scalar", "hidden_activation", "attention_dropout", "hidden_size"}},
-      {"gemma3_text", {"sliding_window", "query_pre_attn_scalar", "max_position_embeddings", "num_hidden_layers"}},
-      {"gpt_neox", {"use_parallel_residual", "hidden_dropout", "layer_norm_eps"}},
-      {"smollm3", {"no_rope_layer_interval", "num_attention_heads"}},
-      {"bert", {"type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob"}}};
+      {"qwen3", {"head_dim"}},
+      {"olmo2", {"head_dim"}},
+      {"phi3", {"head_dim", "original_max_position_embeddings", "embd_pdrop", "resid_pdrop"}},
+      {"granite",
+       {"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling", "head_dim"}},
+      {"gemma2",
+       {"sliding_window", "query_pre_attn_scalar", "hidden_activation", "attention_dropout", "hidden_size", "head_dim",
+        "num_key_value_heads"}},
+      {"gemma3_text",
+       {"sliding_window", "query_pre_attn_scalar", "max_position_embeddings", "num_hidden_layers", "head_dim",
+        "num_key_value_heads"}},
+      {"gpt_neox", {"use_parallel_residual", "hidden_dropout", "layer_norm_eps", "is_decoder", "classifier_dropout"}},
+      {"smollm3", {"no_rope_layer_interval", "num_attention_heads", "head_dim"}},
+      {"roberta", {"is_decoder", "add_cross_attention", "tie_word_embeddings"}},
+      {"bert",
+       {"type_vocab_size", "hidden_dropout_prob", "attention_probs_dropout_prob", "is_decoder", "add_cross_attention",
+        "tie_word_embeddings", "chunk_size_feed_forward"}}};
   for (const auto& [family, names] : keys)
     for (const auto& name : names) {
       const auto problems = problems_of(R"({"model_type": ")" + family + R"(", ")" + name + R"(": null})");
@@ -263,6 +283,39 @@ BOOST_AUTO_TEST_CASE(a_null_that_transformers_refuses_is_refused) {
       BOOST_TEST(problems.front().what.text.find("got null") != std::string::npos, problems.front().what.text);
     }
   BOOST_TEST(problems_of(R"({"model_type": "gemma3_text"})").empty());  // without the key, the family's window
+  for (const char* family : {"phi3", "gpt_neox"}) {
+    const auto problems = problems_of(R"({"model_type": ")" + std::string(family) + R"(", "rope_parameters":
+        {"rope_type": "default", "rope_theta": 100, "partial_rotary_factor": null}})");
+    BOOST_TEST_REQUIRE(!problems.empty(), family);
+    BOOST_TEST(problems.front().what.text ==
+               "model key 'partial_rotary_factor': wanted a number, got null, in 'rope_parameters'");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_null_is_refused_where_transformers_refuses_it_and_read_where_it_reads_it) {
+  // The lists are transformers' own, of tests/peer/make_null_keys_fixture.py.
+  const auto tests = std::filesystem::path(places::source_dir) / "tests/models";
+  const auto json_in = [&](const std::string& file) {
+    return nlohmann::json::parse(*check_ok(core::read_file(tests / file, uint64_t{1} << 20)));
+  };
+  const auto lists = json_in("table/fixtures/null_keys.json");
+  BOOST_TEST_REQUIRE(lists.size() > 10U);
+  for (const auto& [family, keys] : lists.items()) {
+    const auto given = json_in("fixtures/" + family + "/config.json");
+    BOOST_TEST(problems_of(given.dump()).empty(), family);
+    const auto problems_with_null = [&](const std::string& key) {
+      auto changed = given;
+      changed[key] = nullptr;
+      return problems_of(changed.dump());
+    };
+    for (const std::string key : keys["refused"])
+      BOOST_TEST(!problems_with_null(key).empty(), family << " " << key);
+    for (const std::string key : keys["read"]) {
+      const auto problems = problems_with_null(key);
+      const bool is_known = problems.empty() || problems.front().what.text.find("is not known") == std::string::npos;
+      BOOST_TEST((problems.empty() || !is_known), family << " " << key);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_scaling_that_transformers_does_not_load_for_phi3_is_refused) {
@@ -328,10 +381,10 @@ BOOST_AUTO_TEST_CASE(heads_that_a_file_does_not_give_are_the_familys_and_null_fo
   };
   BOOST_TEST((heads(R"("model_type": "llama")") == std::pair(32U, 128U)));
   BOOST_TEST((heads(R"("model_type": "mistral")") == std::pair(8U, 128U)));
-  BOOST_TEST((heads(R"("model_type": "mistral", "num_key_value_heads": null)") == std::pair(32U, 128U)));
+  BOOST_TEST((heads(R"("model_type": "smollm3", "num_key_value_heads": null)").first == 16U));
   BOOST_TEST(
       (heads(R"("model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 32)") == std::pair(32U, 128U)));
-  BOOST_TEST((heads(R"("model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 32, "head_dim": null)") ==
+  BOOST_TEST((heads(R"("model_type": "mistral", "hidden_size": 1024, "num_attention_heads": 32, "head_dim": null)") ==
               std::pair(32U, 32U)));
 }
 

@@ -87,7 +87,8 @@ def agrees(name, folder, tokenizer, encode, decode, documents):
     got.frombytes((folder / "out.bin").read_bytes())
     if not same_documents(name, got.tolist(), wanted, decode):
         return False
-    print(f"{name}: {len(got)} tokens agree; troupe {size / 1e6 / ours:.1f} MB/s, package {size / 1e6 / theirs:.1f} MB/s", flush=True)
+    print(f"{name}: {len(got)} tokens agree; troupe {size / 1e6 / max(ours, 1e-3):.1f} MB/s, "
+          f"package {size / 1e6 / max(theirs, 1e-3):.1f} MB/s", flush=True)
     return True
 
 
@@ -118,6 +119,12 @@ def all_kinds(folder):
         yield name, fixtures.OUT / name, model.encode, model.decode
 
 
+def refuse_unknown(kinds):
+    unknown = [kind for kind in chosen if kind not in kinds]
+    if unknown:
+        sys.exit(f"tokenizers_agree.py: unknown KIND {', '.join(unknown)}: wanted some of {', '.join(kinds)}")
+
+
 def refuses_broken_bytes(folder):
     (folder / "broken.txt").write_bytes(b"a" * 100_000 + b"\xe2\x82 broken")
     made = tokenize(folder / "broken.txt", fixtures.OUT / "gpt2", folder / "broken.bin")
@@ -128,14 +135,16 @@ def refuses_broken_bytes(folder):
 
 
 def main():
-    make = mixed_text.maker(fixtures.TEXTS)
-    texts = [make.document(min(DOCUMENT, size)) for _ in range(max(1, size // DOCUMENT))]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        kinds = list(all_kinds(folder))
+        refuse_unknown([kind for kind, *_ in kinds])
+        make = mixed_text.maker(fixtures.TEXTS)
+        texts = [make.document(min(DOCUMENT, size)) for _ in range(max(1, size // DOCUMENT))]
         long = write_documents(folder / "long", texts)
         short = write_documents(folder / "short", [t[i:i + SHORT] for t in texts for i in range(0, len(t), SHORT)])
         fine = refuses_broken_bytes(folder)
-        for kind, *how in all_kinds(folder):
+        for kind, *how in kinds:
             if not chosen or kind in chosen:
                 fine = agrees(kind, folder, *how, short if kind.endswith(".model") else long) and fine
     sys.exit(0 if fine else 1)

@@ -4,6 +4,7 @@
 
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
+#include "core/tokenizer_kinds.hpp"
 
 namespace troupe::config {
 namespace {
@@ -19,6 +20,14 @@ hand_made bin_dtype_field() {
         return std::nullopt;
       },
       [](const job_config& c) -> std::string { return c.data.bin_dtype == core::dtype::i32 ? "uint32" : "uint16"; }};
+}
+
+std::string_view meaning_of_tokenizer() {
+  static const std::string text =
+      fmt::format("How text becomes tokens: `bytes` (every byte is one), or the path of {}. `bytes` are for a model "
+                  "with at most 256 words; `bytes-as-ids` feeds them to a larger vocabulary, too.",
+                  core::tokenizer_kinds);
+  return text;
 }
 
 hand_made device_field() {
@@ -214,13 +223,7 @@ void add_data_keys(key_rows& t) {
       .by_default("bytes")
       .by_hand(tokenizer_field())
       .tells<&job::data, &data::tokenizer_given>()
-      .means(
-          "How text becomes tokens: `bytes` (every byte is one), the path of a SentencePiece .model, of a GGUF file, "
-          "of "
-          "a list of words (.tiktoken, tekken.json), or of a folder with "
-          "tokenizer.model or with vocab.json and merges.txt as GPT-2 has them. `bytes` are for a model with at most "
-          "256 "
-          "words; `bytes-as-ids` feeds them to a larger vocabulary, too.");
+      .means(meaning_of_tokenizer());
   t.row("data.document_mask", boolean)
       .by_default("false")
       .into<&job::data, &data::document_mask>()

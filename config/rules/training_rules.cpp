@@ -11,6 +11,7 @@
 
 #include "config/keys/values.hpp"
 #include "config/rules/resolve.hpp"
+#include "core/tokenizer_kinds.hpp"
 
 namespace troupe::config {
 namespace {
@@ -83,9 +84,8 @@ class training : key_rules {
     d.tokenizer_path = (folder / d.tokenizer).lexically_normal();
     std::error_code failure;
     if (d.tokenizer.empty() || !std::filesystem::exists(d.tokenizer_path, failure))
-      error("data.tokenizer", fmt::format("wanted bytes, or the path of a SentencePiece .model or of a folder with "
-                                          "vocab.json and merges.txt, got {}, which does not exist",
-                                          d.tokenizer_path.string()));
+      error("data.tokenizer", fmt::format("wanted bytes, bytes-as-ids, or the path of {}, got {}, which does not exist",
+                                          core::tokenizer_kinds, d.tokenizer_path.string()));
   }
 
   struct short_form {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "core/tokenizer_kinds.hpp"
 #include "data/tokenizers/files/made_files.hpp"
 #include "data/tokenizers/files/tokenizer_folder.hpp"
 #include "data/tokenizers/opening/byte_pair_files.hpp"
@@ -101,9 +102,8 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path, sp
     if (has_steps && !has_words) return open_pipeline(path / "tokenizer.json", special);
     if (!has_vocabulary(path) && !fs::exists(path / "vocab.json", ec))
       return core::refused(
-          fmt::format("'{}' holds no supported tokenizer: wanted vocab.json with merges.txt, tokenizer.json or a "
-                      "SentencePiece tokenizer.model in it{}",
-                      path.string(), others_in(path)));
+          fmt::format("'{}' holds no supported tokenizer: wanted {}{}", path.string(), core::tokenizer_kinds,
+                      others_in(path)));
     // Only tokenizer.json states how texts are prepared; its words and merges may be in the other two files.
     TROUPE_ASSIGN(const auto keys, read_json_if_there(path / "tokenizer.json"));
     TROUPE_ASSIGN(const bool needs_steps, needs_pipeline(path / "tokenizer.json", keys, special));
@@ -114,12 +114,8 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path, sp
   if (path.filename() == "vocab.json") return open_byte_pair(path, path.parent_path() / "merges.txt", special);
   if (path.filename() == "tokenizer.json") return open_pipeline(path, special);
   if (path.extension() == ".model") return open_pieces(path, special);
-  return fail(
-      error_kind::bad_input,
-      fmt::format(
-          "the tokenizer '{}' is of an unknown kind: wanted a SentencePiece .model file, a GGUF file, or a folder "
-          "with tokenizer.model, GPT-2's vocab.json and merges.txt, or a tokenizer.json like them",
-          path.string()));
+  return core::refused(
+      fmt::format("the tokenizer '{}' is of an unknown kind: wanted {}", path.string(), core::tokenizer_kinds));
 }
 
 }  // namespace troupe::data

@@ -596,8 +596,9 @@ BOOST_AUTO_TEST_CASE(incomplete_sources_are_refused_and_sources_beside_a_text) {
   BOOST_TEST(data("{sources: [{txt: a, text: b}]}") ==
              "j.yaml:2:19: error: data.sources[0].txt: unknown key; the nearest known one is data.sources[].text\n");
   BOOST_TEST(data("{text: a, tokenizer: nowhere}") ==
-             "j.yaml:2:28: error: data.tokenizer: wanted bytes, or the path of a SentencePiece .model or of a folder "
-             "with vocab.json and merges.txt, got /base/nowhere, which does not exist\n");
+             "j.yaml:2:28: error: data.tokenizer: wanted bytes, bytes-as-ids, or the path of a tokenizer.json, a "
+             "SentencePiece .model, a list of words (tiktoken's, tekken.json), a folder with one of them or with "
+             "vocab.json and merges.txt, or a GGUF file, got /base/nowhere, which does not exist\n");
 }
 
 BOOST_AUTO_TEST_CASE(parameter_groups_have_patterns) {

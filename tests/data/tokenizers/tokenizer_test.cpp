@@ -230,12 +230,11 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_larger_than_the_models_vocabulary_is_refused_wi
 BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   const scratch_folder at;
   check_no_tokenizer(at / "missing", "No such file or directory");
-  check_no_tokenizer(at.write("notes.txt", "x"), "of an unknown kind: wanted a SentencePiece .model file");
+  check_no_tokenizer(at.write("notes.txt", "x"), "of an unknown kind: wanted a tokenizer.json, a SentencePiece .model");
   check_no_tokenizer(at.write("text.model", "just some text"), "got a broken or cut field at byte 0 of 14");
   std::filesystem::create_directory(at / "empty");
   check_no_tokenizer(at / "empty",
-                     "holds no supported tokenizer: wanted vocab.json with merges.txt, tokenizer.json or a "
-                     "SentencePiece tokenizer.model in it");
+                     "holds no supported tokenizer: wanted a tokenizer.json, a SentencePiece .model, a list of words");
   at.write("wordpiece/vocab.txt", "[PAD]");
   check_no_tokenizer(at / "wordpiece", ", got vocab.txt of WordPiece");
   at.write("lists/a.tiktoken", "IQ== 0");

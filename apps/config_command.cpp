@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/plan/plan_parts.hpp"
 
 namespace troupe::apps {
@@ -46,7 +47,7 @@ int config_command::explain_patterns(const config::job_config& c) const {
   const auto b = job::make_blueprint(std::make_shared<const config::job_config>(c));
   if (!b) {
     std::fflush(stdout);
-    std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
+    print_error_line("troupe: error: " + b.error().text);
     return 2;
   }
   std::printf("\n%s", compression_summary(*b).c_str());

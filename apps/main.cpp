@@ -15,6 +15,7 @@
 #include "apps/agent/doctor_command.hpp"
 #include "apps/agent/launch_command.hpp"
 #include "apps/base/common_options.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/last_catch.hpp"
@@ -22,6 +23,7 @@
 #include "apps/base/program_start.hpp"
 #include "apps/base/programs.hpp"
 #include "apps/base/signals.hpp"
+#include "apps/base/usage_error.hpp"
 #include "apps/checkpoint/checkpoint_command.hpp"
 #include "apps/completion/completion_command.hpp"
 #include "apps/compress/compress_command.hpp"
@@ -40,7 +42,7 @@
 namespace {
 
 int failed_to_start(const std::string& why) {
-  std::fprintf(stderr, "troupe: error: %s\n", why.c_str());
+  troupe::apps::print_error_line("troupe: error: " + why);
   return 1;
 }
 
@@ -114,7 +116,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return apps::usage_exit(app, e);
   }
   if (plan.chosen()) return plan.measures() ? execute_trainer(argc, argv) : plan.run({});
   if (schedule.chosen()) return schedule.run();

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "apps/base/data.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/interrupts.hpp"
 #include "apps/base/terminal.hpp"
@@ -45,7 +46,7 @@ class display {
     if (terminal_)
       rewrite_line(stderr, STDERR_FILENO, line);
     else
-      std::fprintf(stderr, "%s\n", line.c_str());
+      print_error_line(line);
     drawn_ = terminal_;
   }
   void clear() {

@@ -4,11 +4,13 @@
 #include <cstdio>
 
 #include "actors/calibrate.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/path_options.hpp"
 #include "apps/base/program_start.hpp"
 #include "apps/base/programs.hpp"
+#include "apps/base/usage_error.hpp"
 #include "apps/compress/compress_calibrated.hpp"
 #include "apps/compress/compress_command.hpp"
 #include "apps/evaluate/evaluate.hpp"
@@ -24,7 +26,7 @@ namespace {
 double measured_products(const troupe::config::job_config& config) {
   if (config.device != troupe::core::device_kind::cpu)
     if (const auto ok = troupe::models::open_cuda(troupe::apps::own_folder(), config.cuda.devices.front()); !ok) {
-      std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
+      troupe::apps::print_error_line("troupe: warning: " + ok.error().text);
       return 0;
     }
   return troupe::actors::measured_matmul_flops(config);
@@ -47,7 +49,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;  // the exit codes of help and of a usage error, equal to those of `troupe`
+    return usage_exit(app, e);
   }
   if (compress.chosen()) return compress.run(open_calibration);
   if (evaluate.chosen()) return run_evaluation(evaluate);

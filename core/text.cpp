@@ -10,6 +10,35 @@ std::string range_text(std::string_view thing, uint64_t first, uint64_t count) {
   return fmt::format("{}s {} to {}", thing, first, first + count - 1);
 }
 
+namespace {
+
+std::string with_escapes(std::string_view text, std::string_view kept) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t bytes = utf8_character(text);
+    const auto byte = static_cast<unsigned char>(text[0]);
+    const uint32_t code = bytes == 0 ? byte : utf8_code(text);
+    if (bytes == 1 && kept.find(text[0]) != kept.npos)
+      out += text[0];
+    else if (text[0] == '\n' || text[0] == '\r' || text[0] == '\t')
+      out += text[0] == '\n' ? "\\n" : text[0] == '\r' ? "\\r" : "\\t";
+    else if (bytes < 2 && (bytes == 0 || is_unprintable(code)))
+      out += fmt::format("\\x{:02x}", code);
+    else if (is_unprintable(code))
+      out += code > 0xFFFF ? fmt::format("\\U{:08x}", code) : fmt::format("\\u{:04x}", code);
+    else
+      out += text.substr(0, bytes);
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string printable_line(std::string_view text) { return with_escapes(text, ""); }
+
+std::string printable_lines(std::string_view text) { return with_escapes(text, "\n\t"); }
+
 std::string shape_text(std::span<const int64_t> shape) { return fmt::format("({})", fmt::join(shape, ", ")); }
 
 }  // namespace troupe::core

@@ -158,18 +158,31 @@ std::string range_text(std::string_view thing, uint64_t first, uint64_t count);
 /// Returns a tensor's shape as text: "(2, 3)".
 std::string shape_text(std::span<const int64_t> shape);
 
-/// Returns a text of foreign bytes for one line of a message, as valid UTF-8: cut to `longest` bytes, control
+/// True for a character that a terminal does not show as a sign of its own: control characters, and those that hide
+/// text, turn its direction or end a line.
+constexpr bool is_unprintable(uint32_t character) {
+  constexpr uint32_t others[][2] = {{0, 0x1F},         {0x7F, 0x9F},       {0x61C, 0x61C},    {0x200B, 0x200B},
+                                    {0x200E, 0x200F},  {0x2028, 0x202E},   {0x2060, 0x206F},  {0xFEFF, 0xFEFF},
+                                    {0xFFF9, 0xFFFB},  {0xE0000, 0xE007F}};
+  for (const auto& [first, last] : others)
+    if (character >= first && character <= last) return true;
+  return false;
+}
+
+/// Returns a text of foreign bytes as valid UTF-8 on one line, whole: each unprintable character and each byte that is
+/// not valid UTF-8 as an escape, `\n`, `\x1b` or `\u202e`.
+std::string printable_line(std::string_view text);
+/// Returns the text as printable_line() does, with its line ends and tabs unchanged.
+std::string printable_lines(std::string_view text);
+
+/// Returns a text of foreign bytes for one line of a message, as valid UTF-8: cut to `longest` bytes, unprintable
 /// characters and each byte that is not valid UTF-8 replaced by a question mark.
 inline std::string shown(std::string_view text, size_t longest = 120) {
   std::string out;
   while (!text.empty()) {
     const auto character = text.substr(0, std::max<size_t>(1, utf8_character(text)));
     if (out.size() + character.size() > longest) return out + "...";
-    const bool is_one_byte = character.size() == 1;
-    // U+0080 to U+009F are control characters of two bytes
-    const bool is_control = is_one_byte ? is_ascii_control(character[0]) || !is_utf8(character)
-                                        : character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0;
-    if (is_control)
+    if (!is_utf8(character) || is_unprintable(utf8_code(character)))
       out += '?';
     else
       out += character;

@@ -10,6 +10,7 @@
 #include "apps/agent/introduction.hpp"
 #include "apps/agent/present_agents.hpp"
 #include "apps/agent/refusal_log.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/launch/launch_place.hpp"
 #include "core/clock.hpp"
 #include "core/host_port.hpp"
@@ -91,7 +92,7 @@ core::result<std::unique_ptr<agent_listener>> agent_listener::open(const config:
   const auto names = std::make_shared<const host_names>(host_names{c.hosts, rules.names_hosts});
   const auto present = std::make_shared<present_agents>(static_cast<int64_t>(c.lost_after_s * 0.5e9));
   const auto log = std::make_shared<refusal_log>(
-      rules.say ? rules.say : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); });
+      rules.say ? rules.say : [](const std::string& line) { print_error_line("troupe: " + line); });
   const auto admit = [names, present, rules = std::move(rules),
                       own = introduction_of(c.job, configuration_digest(job))](
                          const std::string& name, const std::string& said) -> core::result<std::string> {

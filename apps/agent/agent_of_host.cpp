@@ -16,6 +16,7 @@
 #include "apps/agent/introduction.hpp"
 #include "apps/agent/takeover.hpp"
 #include "apps/base/console.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/signals.hpp"
 #include "apps/run/launch_processes.hpp"
@@ -39,7 +40,7 @@ constexpr int64_t second_ns_max = 4'000'000'000;
 
 volatile std::sig_atomic_t hung_up = 0;
 
-void tell(const std::string& line) { std::fprintf(stderr, "troupe agent: %s\n", line.c_str()); }
+void tell(const std::string& line) { print_error_line("troupe agent: " + line); }
 
 /// Waits for pause_ms until the signalfd `signals` has a signal, and returns the signal's number; 0 if none arrives.
 int signal_within_pause(int signals) {

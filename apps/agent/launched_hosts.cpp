@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "apps/base/error_line.hpp"
 #include "apps/launch/remote.hpp"
 #include "core/clock.hpp"
 #include "core/system_error.hpp"
@@ -97,7 +98,7 @@ void launched_hosts::line(host& h, const std::string& text) {
   // A signal has ended the program of the first host, and with it the job, so the last lines of other hosts are only
   // consequences.
   if (leader && *leader > killed) return;
-  if (h.is_there) std::fprintf(stderr, "%s: %s\n", h.name.c_str(), text.c_str());
+  if (h.is_there) print_error_line(h.name + ": " + text);
 }
 
 void launched_hosts::listen(host& h) {

@@ -15,6 +15,7 @@
 #include "apps/agent/lead_keeper.hpp"
 #include "apps/agent/listen_for_agents.hpp"
 #include "apps/agent/takeover.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "apps/run/train.hpp"
 #include "core/host_port.hpp"
@@ -28,7 +29,7 @@ namespace {
 /// Pause between two attempts to acquire the lead while an earlier lease of this host has not expired.
 constexpr auto look_again = std::chrono::milliseconds(200);
 
-void tell(const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); }
+void tell(const std::string& line) { print_error_line("troupe: " + line); }
 
 /// True if a signal that ends the program is pending.
 bool is_told_to_end() {

@@ -11,6 +11,7 @@
 #include "cluster/job_file.hpp"
 #include "config/accelerate.hpp"
 #include "config/explain.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 
@@ -108,7 +109,7 @@ int check_configuration(const common_arguments& a, output_form form) {
   const char* const whose = config::is_accelerate_file(std::filesystem::path(a.file)) ? "configuration of Accelerate"
                                                                                       : "DeepSpeed configuration";
   const auto as = loaded->deepspeed_only ? fmt::format(", as a {}; a job needs model, data and steps too", whose) : "";
-  std::printf("%s: good%s\n", a.file.substr(0, 200).c_str(), as.c_str());
+  std::printf("%s: good%s\n", core::shown(a.file, 200).c_str(), as.c_str());
   return 0;
 }
 

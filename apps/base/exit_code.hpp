@@ -2,8 +2,8 @@
 #pragma once
 
 #include <csignal>
-#include <cstdio>
 
+#include "apps/base/error_line.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {
@@ -25,7 +25,7 @@ inline int exit_code_of(const core::error& e) {
 
 /// Prints `e` to stderr and returns its exit code.
 inline int failed(const core::error& e) {
-  std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
+  print_error_line("troupe: error: " + e.text);
   return exit_code_of(e);
 }
 

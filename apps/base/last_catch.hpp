@@ -2,11 +2,13 @@
 // functions return errors; the standard library, Torch and the code that they call throw.
 #pragma once
 
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <string>
 #include <system_error>
+
+#include "apps/base/error_line.hpp"
 
 namespace troupe::apps {
 
@@ -22,7 +24,7 @@ inline constexpr const char* no_working_directory =
 /// sentence begins with `who`.
 int with_last_catch(auto body, const char* who = "") {
   const auto say = [who](const char* what) {
-    std::fprintf(stderr, "troupe: error: %s%s\n", who, what);
+    print_error_line(std::string("troupe: error: ") + who + what);
     return 1;
   };
   try {

@@ -4,18 +4,19 @@
 
 #include <cstdio>
 
+#include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
 
 std::function<void(const std::string&)> say_for(const source_arguments& a) {
-  return a.note ? a.note : [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+  return a.note ? a.note : [](const std::string& line) { print_error_line("troupe: " + line); };
 }
 
 void note(const source_arguments& a, const std::string& line) {
   if (a.note) return a.note(line);
-  if (a.verbosity != verbosity::quiet) std::fprintf(stderr, "troupe: %s\n", line.c_str());
+  if (a.verbosity != verbosity::quiet) print_error_line("troupe: " + line);
 }
 
 void warn_of_left_out(const source_arguments& a, const formats::tensor_source& s) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/base/error_line.hpp"
 #include "apps/base/idle_options.hpp"
 #include "apps/base/stop_request.hpp"
 #include "apps/base/work_display.hpp"
@@ -144,7 +145,7 @@ int verify_checkpoint_at(const source_arguments& a) {
   const auto r = formats::verify_source(storage::real_files(), *s, display.progress());
   display.clear();
   if (!r) return ended_with(r.error());
-  for (const auto& d : r->listed) std::fprintf(stderr, "troupe: error: %s\n", d.text.c_str());
+  for (const auto& d : r->listed) print_error_line("troupe: error: " + d.text);
   if (r->damages > r->listed.size())
     std::fprintf(stderr, "troupe: error: and %llu more\n",
                  static_cast<unsigned long long>(r->damages - r->listed.size()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
 #include "core/text.hpp"
 #include "job/degrees.hpp"
@@ -50,7 +51,7 @@ int failed_at(const core::error& e, const config::loaded& loaded) {
   const auto at = std::ranges::find(loaded.values, key, &config::effective_value::key);
   const bool given = std::ranges::binary_search(loaded.given, key);
   if (at == loaded.values.end() || !given || at->origin == "auto") return failed(e);
-  std::fprintf(stderr, "%s: error: %s\n", at->origin.c_str(), e.text.c_str());
+  print_error_line(at->origin + ": error: " + e.text);
   return e.kind == core::error_kind::bad_input ? 2 : 1;
 }
 

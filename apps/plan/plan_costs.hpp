@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "apps/base/error_line.hpp"
 #include "apps/plan/show_plan.hpp"
 #include "config/sections/job_config.hpp"
 #include "job/blueprint.hpp"
@@ -17,7 +18,7 @@ namespace troupe::apps {
 inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a,
                                  const job::product_meter& products) {
   auto out = a.measure ? job::measured_costs(
-                             c, products, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); })
+                             c, products, [](const std::string& line) { print_error_line(line); })
                        : job::usual_costs(c);
   if (a.disk_read_gb_per_s > 0) out.disk_read_bytes_per_s = a.disk_read_gb_per_s * 1e9;
   if (a.disk_write_gb_per_s > 0) out.disk_bytes_per_s = a.disk_write_gb_per_s * 1e9;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/idle_options.hpp"
 #include "apps/plan/open_degrees.hpp"
@@ -220,7 +221,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   const auto timeline = shown.predicted(costs);
   if (!a.trace_file.empty())
     if (auto ok = storage::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {
-      std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
+      print_error_line("troupe: error: " + ok.error().text);
       return 1;
     }
   if (a.explain) return show_accounts(*b, mine, a);

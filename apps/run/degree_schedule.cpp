@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "apps/base/error_line.hpp"
 #include "apps/run/asked_degrees.hpp"
 #include "core/clock.hpp"
 #include "job/blueprint.hpp"
@@ -31,7 +32,7 @@ std::optional<degree_schedule> degree_schedule::read(const std::string& text, co
   degree_schedule out;
   if (text.empty()) return out;
   const auto refused = [](const core::error& e) {
-    std::fprintf(stderr, "troupe: --degrees: %s\n", e.text.c_str());
+    print_error_line("troupe: --degrees: " + e.text);
     return std::nullopt;
   };
   auto changes = asked_degrees(text, loaded.config);

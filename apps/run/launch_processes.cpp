@@ -17,6 +17,7 @@
 
 #include "actors/processes/swap_folder_name.hpp"
 #include "apps/base/console.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/load_keys.hpp"
 #include "apps/base/signals.hpp"
@@ -181,7 +182,7 @@ std::optional<int> launch(int argc, char** argv, const std::filesystem::path& pr
   const auto log = std::make_shared<process_log>(
       config.output.empty() ? config.output : std::filesystem::absolute(config.output), "supervisor");
   options.say = [log](const std::string& line) {
-    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+    print_error_line("troupe: " + line);
     log->line(line);
   };
   raise_descriptors();

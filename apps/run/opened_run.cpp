@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/base/error_line.hpp"
 #include "config/explain.hpp"
 #include "core/clock.hpp"
 #include "data/tokenizers/tokenizer.hpp"
@@ -42,7 +43,7 @@ core::result<end_summary> opened_run::operator()(interrupts& stop) {
 void opened_run::rescue() {
   if (!saved_.keeps_end() || !session_.may_save()) return;
   if (auto ok = saved_.after_step(session_, checkpoints::moment::rescued); !ok)
-    std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
+    print_error_line("troupe: warning: " + ok.error().text);
 }
 
 core::result<end_summary> opened_run::go(interrupts& stop) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/base/error_line.hpp"
 #include "apps/base/terminal.hpp"
 
 namespace troupe::apps {
@@ -29,7 +30,7 @@ void opening_display::show(const actors::opening_progress& p) {
   if (terminal_)
     rewrite_line(stderr, STDERR_FILENO, line);
   else
-    std::fprintf(stderr, "%s\n", line.c_str());
+    print_error_line(line);
   drawn_ = terminal_;
 }
 

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <utility>
 
+#include "apps/base/error_line.hpp"
 #include "core/clock.hpp"
 #include "core/system/log_file.hpp"
 
@@ -24,7 +25,7 @@ process_log::~process_log() {
 
 int process_log::opened(const std::string& name) const {
   const auto file = core::open_log(folder_ / name);
-  if (!file) std::fprintf(stderr, "troupe: warning: this log is not written: %s\n", file.error().text.c_str());
+  if (!file) print_error_line("troupe: warning: this log is not written: " + file.error().text);
   return file.value_or(-1);
 }
 

@@ -122,8 +122,10 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
     std::printf("%s\n", samples.c_str());
   for (const auto& source : s.read_sources()) log_line(style, "data " + source);
   if (for_people) show_first_sample(s);
-  if (for_people && from.empty() && !c.model.path.empty()) std::printf("weights from %s\n", c.model.path.c_str());
-  if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
+  if (for_people && from.empty() && !c.model.path.empty())
+    std::printf("weights from %s\n", core::printable_line(c.model.path.string()).c_str());
+  if (for_people && !from.empty())
+    std::printf("resumes after step %llu, from %s\n", done, core::printable_line(from.string()).c_str());
   if (s.steps_done() >= c.steps)
     std::fprintf(
         stderr,

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "apps/base/descriptors.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/last_catch.hpp"
 #include "apps/base/load_keys.hpp"
@@ -52,7 +53,7 @@ double flops_per_token(const core::model_table& t, uint64_t tokens_of_micro_batc
   return flops / double(tokens_of_micro_batch);
 }
 
-void warn(const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); }
+void warn(const std::string& line) { print_error_line("troupe: warning: " + line); }
 
 actors::load_options load_options_of(const config::checkpoint_load_section& load) {
   actors::load_options out;

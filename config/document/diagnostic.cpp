@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/text.hpp"
+
 namespace troupe::config {
 
 std::string diagnostic::render() const {
@@ -9,7 +11,7 @@ std::string diagnostic::render() const {
   if (line > 0) out += fmt::format(":{}:{}", line, column);
   out += severity == error ? ": error: " : ": warning: ";
   if (!key.empty()) out += key + ": ";
-  return out + text;
+  return core::printable_line(out + text);
 }
 
 std::string render(const std::vector<diagnostic>& all) {

@@ -107,11 +107,6 @@ const value_row* row_of(std::span<const value_row> rows, std::string_view name) 
   return at == rows.end() ? nullptr : &*at;
 }
 
-std::string json_shown(const json& value) {
-  std::string out = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  return out.size() > 80 ? core::shown(out, 77) : out;
-}
-
 bool is_allowed(std::string_view allowed, const json& value) {
   if (value.is_null()) return true;
   const auto only = core::parse_json<json>(allowed);
@@ -183,6 +178,11 @@ void add_unknown_rotary(const std::string& in, const json& object, std::vector<s
 }
 
 }  // namespace
+
+std::string json_shown(const json& value) {
+  const std::string out = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return core::shown(out, out.size() > 80 ? 77 : 80);
+}
 
 bool is_full_attention(const json& kind) { return kind == "full_attention" || kind == "attention"; }
 

@@ -14,6 +14,10 @@
 
 namespace troupe::models {
 
+/// Returns a value of a config.json as JSON text for one line of a message, cut to 80 bytes, with question marks for
+/// unprintable characters.
+std::string json_shown(const nlohmann::json& value);
+
 /// Returns the errors in the keys `names` of a config.json `object`: values that change the model in a way that Troupe
 /// does not support, and, as one error at the end, all names that no table has.
 std::vector<spec_problem> unread_problems(const families::family& f, const nlohmann::json& object,

@@ -96,9 +96,7 @@ class key_reader {
   }
 
   void refuse(std::string_view key, const std::string& wanted, const json& got) {
-    std::string shown = got.dump(-1, ' ', false, json::error_handler_t::replace);
-    if (shown.size() > 80) shown = core::shown(shown, 77);
-    wrong(std::string(key), "model key '" + given_name(key) + "': wanted " + wanted + ", got " + shown);
+    wrong(std::string(key), "model key '" + given_name(key) + "': wanted " + wanted + ", got " + json_shown(got));
   }
   void wrong(std::string key, std::string text) {
     const bool of_sizes = families::is_size_key(key);

@@ -47,6 +47,22 @@ BOOST_AUTO_TEST_CASE(foreign_bytes_are_shown_as_one_line_of_utf8) {
   for (size_t begin = 0; begin < all.size(); ++begin) BOOST_TEST(is_utf8(shown(all.substr(begin))));
 }
 
+BOOST_AUTO_TEST_CASE(unprintable_characters_are_escapes_and_everything_else_is_itself) {
+  const std::string path = "/data/gr\xC3\xBC\xC3\x9F \xE2\x82\xAC\xF0\x9F\x8E\xAD\\x";
+  BOOST_TEST(printable_line(path) == path);
+  BOOST_TEST(printable_line("a\n\t\r\x1B[2J\x7F") == "a\\n\\t\\r\\x1b[2J\\x7f");
+  BOOST_TEST(printable_lines("a\n\tb\r\x1B") == "a\n\tb\\r\\x1b");
+  BOOST_TEST(printable_line("\xC2\x9B\u202Egpj.exe\u2028\uFEFF\U000E0041") ==
+             "\\u009b\\u202egpj.exe\\u2028\\ufeff\\U000e0041");
+  BOOST_TEST(printable_line("a\xFF\xC3") == "a\\xff\\xc3");
+  BOOST_TEST(printable_line(std::string("\0b", 2)) == "\\x00b");
+  BOOST_TEST(shown("a\u202Eb") == "a?b");
+  std::string all;
+  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
+  BOOST_TEST(is_utf8(printable_lines(all)));
+  BOOST_TEST(printable_lines(printable_line(all)) == printable_line(all));
+}
+
 BOOST_AUTO_TEST_CASE(bytes_have_three_digits_and_a_unit) {
   BOOST_TEST(human_bytes(0) == "0 B");
   BOOST_TEST(human_bytes(640) == "640 B");

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/base/common_options.hpp"
+#include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/run/asking/ask_socket.hpp"
 #include "core/json_text.hpp"
@@ -112,7 +113,7 @@ int ask_command::run() const {
   if (form_ == output_form::json) {
     std::printf("%s\n", answer->c_str());
   } else if (!good) {
-    std::fprintf(stderr, "troupe: error: %s\n", x.value("error", "").c_str());
+    print_error_line("troupe: error: " + x.value("error", std::string()));
   } else if (x.contains("ranks")) {
     show_diagnosis(x);
   } else if (x.contains("phase")) {

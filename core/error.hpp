@@ -30,6 +30,18 @@ struct error {
 
   /// Returns an error of the same kind whose text begins with `where`: `rank 1: <text>`.
   [[nodiscard]] error in(const std::string& where) const { return {kind, where + ": " + text}; }
+
+  /// Returns the error as one about the configuration key `key`, unless its text begins with a key: an error of a rule
+  /// between keys names the key that the user has to change.
+  [[nodiscard]] error at_key(const std::string& key) const { return begins_with_key() ? *this : in(key); }
+
+ private:
+  /// True for a text such as "parallel.tensor: wanted ...": a dotted name and a colon.
+  [[nodiscard]] bool begins_with_key() const {
+    const std::string head = text.substr(0, text.find(": "));
+    return head.size() < text.size() && head.find('.') != head.npos &&
+           head.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]") == head.npos;
+  }
 };
 
 template <class T>

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "checkpoint/convert/folder_contents.hpp"
 #include "checkpoint/convert/open_source.hpp"
+#include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "formats/names/name_map.hpp"
@@ -93,7 +98,12 @@ class model_comparison {
   /// `compares_padding`: the checkpoint's description names the token without a gradient, or says that there is none.
   model_comparison(const model_spec& theirs, const model_spec& ours, std::span<const std::string> ignored,
                    bool compares_padding)
-      : theirs_(theirs), ours_(ours), ignored_(ignored), compares_padding_(compares_padding) {}
+      : theirs_(theirs),
+        ours_(ours),
+        ignored_(ignored),
+        compares_padding_(compares_padding),
+        their_keys_(keys_of(theirs)),
+        our_keys_(keys_of(ours)) {}
 
   /// Returns "n_head is 12 there and 16 in this run's model", or an empty string if nothing differs.
   std::string run() {
@@ -101,17 +111,12 @@ class model_comparison {
     number(keys.heads.name, theirs_.heads, ours_.heads);
     number(keys.kv_heads.name, theirs_.kv_heads, ours_.kv_heads);
     number(keys.head_width.name, theirs_.head_width, ours_.head_width);
-    for (uint32_t b = 0; b < std::min(theirs_.layers, ours_.layers); ++b) {
-      number(keys.window.name, static_cast<double>(theirs_.attention_in(b).window),
-             static_cast<double>(ours_.attention_in(b).window));
-      number(keys.rotated_layers, theirs_.rotation_in(b) != models::rotation::none,
-             ours_.rotation_in(b) != models::rotation::none);
-      number(keys.local_rotary_base.name.empty() ? "" : "layer_types",
-             theirs_.rotation_in(b) == models::rotation::local, ours_.rotation_in(b) == models::rotation::local);
-    }
+    for (uint32_t b = 0; b < std::min(theirs_.layers, ours_.layers); ++b) layer(b);
     const auto their_scores = theirs_.attention_in(0), our_scores = ours_.attention_in(0);
     number(keys.attention_scale.name, their_scores.scale, our_scores.scale);
-    number(keys.score_width.name, their_scores.scale, our_scores.scale);
+    if (differ_as_numbers(their_scores.scale, our_scores.scale))
+      text(keys.score_width.name, shown_value(their_keys_, keys.score_width.name, keys.score_width.usual),
+           shown_value(our_keys_, keys.score_width.name, keys.score_width.usual));
     number(keys.attention_soft_cap.name, their_scores.soft_cap, our_scores.soft_cap);
     number(keys.logit_soft_cap.name, theirs_.logits.soft_cap, ours_.logits.soft_cap);
     number(keys.embedding_scale.name, theirs_.embedding_scale, ours_.embedding_scale);
@@ -139,13 +144,66 @@ class model_comparison {
   /// Compares two numbers; an empty `key` marks a number that the family derives from other keys, which is not
   /// compared.
   void number(std::string_view key, double theirs, double ours) {
-    // Numbers in a file's metadata may be rounded to fp32, so numbers with equal fp32 values count as equal.
-    if (!key.empty() && theirs != ours && static_cast<float>(theirs) != static_cast<float>(ours))
+    if (!key.empty() && differ_as_numbers(theirs, ours))
       differ(key, core::number_text(theirs), core::number_text(ours));
   }
-  void text(std::string_view key, const std::string& theirs, const std::string& ours) {
-    if (theirs != ours) differ(key, theirs, ours);
+  /// Numbers in a file's metadata may be rounded to fp32, so numbers with equal fp32 values count as equal.
+  static bool differ_as_numbers(double theirs, double ours) {
+    return theirs != ours && static_cast<float>(theirs) != static_cast<float>(ours);
   }
+  void text(std::string_view key, const std::string& theirs, const std::string& ours) {
+    if (!key.empty() && theirs != ours) differ(key, theirs, ours);
+  }
+
+  /// Compares the attention of block `b`: its window, and whether it has positions or those of layers with a window.
+  void layer(uint32_t b) {
+    const auto& keys = ours_.family->keys;
+    if (keys.window.name.empty() && keys.rotated_layers.empty()) return;
+    const int64_t their_window = theirs_.attention_in(b).window, our_window = ours_.attention_in(b).window;
+    if (their_window > 0 && our_window > 0)
+      number(keys.window.name, static_cast<double>(their_window), static_cast<double>(our_window));
+    if (theirs_.rotation_in(b) != ours_.rotation_in(b) || (their_window > 0) != (our_window > 0)) choice_of_layer(b);
+  }
+
+  /// Names the first of the keys that choose the attention of block `b` whose values differ.
+  void choice_of_layer(uint32_t b) {
+    using json = nlohmann::json;
+    const auto& k = ours_.family->keys;
+    const std::pair<std::string_view, json> choices[] = {{k.window_switch.name, k.window_switch.usual},
+                                                         {"layer_types", nullptr},
+                                                         {k.rotated_layers, nullptr},
+                                                         {k.unrotated_every.name, k.unrotated_every.usual},
+                                                         {k.full_layers.name, k.full_layers.usual},
+                                                         {k.full_every.name, k.full_every.usual},
+                                                         {k.window.name, k.window.usual}};
+    for (const auto& [key, usual] : choices) {
+      if (key.empty() || value_in(their_keys_, key, usual) == value_in(our_keys_, key, usual)) continue;
+      if (key != "layer_types" && key != k.rotated_layers)
+        return differ(key, shown_value(their_keys_, key, usual), shown_value(our_keys_, key, usual));
+      return differ(key, shown_layer(theirs_, b), shown_layer(ours_, b));
+    }
+    const std::string_view key = k.window.name.empty() ? k.rotated_layers : k.window.name;
+    differ(key, shown_layer(theirs_, b), shown_layer(ours_, b));
+  }
+
+  /// Returns the kind of attention of block `b` as config.json names it, "sliding_attention in layer 3".
+  static std::string shown_layer(const model_spec& spec, uint32_t b) {
+    return fmt::format("{}{} in layer {}", spec.attention_in(b).window > 0 ? "sliding_attention" : "full_attention",
+                       spec.rotation_in(b) == models::rotation::none ? " without positions" : "", b);
+  }
+  static nlohmann::json keys_of(const model_spec& spec) {
+    const auto keys = core::parse_json(spec.hugging_face_json, models::max_model_keys_depth);
+    return keys && keys->is_object() ? *keys : nlohmann::json::object();
+  }
+  /// Returns the value of a key, or `usual` if the key is absent; a null counts as a value.
+  static nlohmann::json value_in(const nlohmann::json& keys, std::string_view key, const nlohmann::json& usual) {
+    const auto at = keys.find(std::string(key));
+    return at == keys.end() ? usual : *at;
+  }
+  static std::string shown_value(const nlohmann::json& keys, std::string_view key, const nlohmann::json& usual) {
+    return models::json_shown(value_in(keys, key, usual));
+  }
+
   void differ(std::string_view key, const std::string& theirs, const std::string& ours) {
     if (!found_.empty() || is_ignored(ignored_, key)) return;
     key_ = key;
@@ -155,6 +213,7 @@ class model_comparison {
   const model_spec &theirs_, &ours_;
   std::span<const std::string> ignored_;
   bool compares_padding_;
+  nlohmann::json their_keys_, our_keys_;
   std::string key_, found_;
 };
 

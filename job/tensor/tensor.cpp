@@ -34,7 +34,7 @@ core::result<named_split> choose_split(const config::job_config& c, const models
   if (c.distillation.enabled && out.split.norms)
     return core::fail(core::error_kind::bad_input,
                       "parallel.sharded_norms: cannot be combined with distillation yet; set it to false");
-  if (auto ok = models::check_split(spec, out.split, columns); !ok) return core::fail(ok.error().in(degree_key));
+  if (auto ok = models::check_split(spec, out.split, columns); !ok) return core::fail(ok.error().at_key(degree_key));
   out.origins.resize(whole.parameters.size(), cut_origin::family);
   return out;
 }
@@ -61,7 +61,7 @@ core::result<models::sequence_split> choose_sequence(const config::job_config& c
                       "computed together (use_parallel_residual); set one of them to 1, got {}",
                       key, out.degree));
     if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)
-      return core::fail(ok.error().in(key));
+      return core::fail(ok.error().at_key(key));
   }
   return out;
 }

@@ -629,6 +629,29 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_phi3_stores_both_tables_of_longrope) {
   BOOST_TEST(json::parse(scratch_folder::read(f.folder / "again/config.json")) == back);
 }
 
+BOOST_AUTO_TEST_CASE(a_source_whose_layers_attend_otherwise_is_refused_by_the_key_that_differs) {
+  const std::string keys = R"({"model_type": "gemma2", "num_hidden_layers": 2, "hidden_size": 32,
+      "num_attention_heads": 4, "intermediate_size": 64, "head_dim": 8, "num_key_value_heads": 4,
+      "max_position_embeddings": 32, "vocab_size": 256, "pad_token_id": null, "sliding_window": 8,
+      "query_pre_attn_scalar": 16})";
+  const whole_folder f(keys);
+  std::string own;
+  for (const auto& [key, value] : json::parse(keys).items())
+    own += (own.empty() ? "" : ", ") + key + ": " + value.dump();
+  f.folder.write("job.yaml", replaced(job_of_hf, "path: hf", own));
+  const auto refused = [&](const std::string& key, const json& value, const std::string& words) {
+    auto changed = json::parse(keys);
+    changed[key] = value;
+    f.folder.write("hf/config.json", changed.dump());
+    f.check_refused(f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh"}),
+                    "hf' describes another model: " + words, 1);
+  };
+  refused("layer_types", {"full_attention", "sliding_attention"},
+          "layer_types is full_attention in layer 0 there and sliding_attention in layer 0 in this run's model");
+  refused("sliding_window", 4, "sliding_window is 4 there and 8 in this run's model");
+  refused("query_pre_attn_scalar", 12, "query_pre_attn_scalar is 12 there and 16 in this run's model");
+}
+
 BOOST_AUTO_TEST_CASE(models_whose_gguf_files_llama_cpp_does_not_load_are_refused_by_key) {
   const std::string sizes =
       R"("num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "head_dim": 8,

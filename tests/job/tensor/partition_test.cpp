@@ -153,6 +153,22 @@ BOOST_AUTO_TEST_CASE(what_no_rank_could_compute_is_refused_at_its_line) {
   check_refused(gpt2, specs(columns + ", " + rows), "parallel.tensor: wanted at most 4 ranks", 5);
 }
 
+BOOST_AUTO_TEST_CASE(a_refusal_names_one_key_the_one_that_has_to_change) {
+  const std::string gpt_neox =
+      "model: {model_type: gpt_neox, num_hidden_layers: 2, hidden_size: 32, num_attention_heads: 4, "
+      "intermediate_size: 64, max_position_embeddings: 24, vocab_size: 96}\n";
+  const auto split = split_of(gpt_neox, "parallel: {sharded_norms: true}\n");
+  BOOST_TEST_REQUIRE(!split.has_value());
+  BOOST_TEST(split.error().text ==
+             "parallel.sharded_norms: wanted false for a model whose attention and MLP are computed together, got true");
+  const core::error whole{core::error_kind::bad_input, "wanted at most 4 ranks"};
+  BOOST_TEST(whole.at_key("parallel.tensor").text == "parallel.tensor: wanted at most 4 ranks");
+  for (const char* own : {"data.sources[0].text: wanted a path", "parallel.sequence: wanted 1"})
+    BOOST_TEST((core::error{core::error_kind::bad_input, own}.at_key("parallel.tensor").text == own));
+  for (const char* other : {"rank 1: wanted 2", "wanted 2.5: got 1", "'a.b': wanted 1"})
+    BOOST_TEST((core::error{core::error_kind::bad_input, other}.at_key("x.y").text == "x.y: " + std::string(other)));
+}
+
 BOOST_AUTO_TEST_CASE(a_section_of_another_form_is_refused_at_its_line) {
   check_refused(gpt2, specs("3"), "layer_specs[0]: wanted a mapping, got 3");
   check_refused(gpt2, specs("{partition_type: row}"), "layer_specs[0]: wanted patterns of parameters' names, got none");

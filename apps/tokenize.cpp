@@ -96,7 +96,8 @@ struct written_tokens {
 };
 
 core::result<written_tokens> write(const tokenize_arguments& a, display& show, const interrupts& stop) {
-  const fs::path path = data::is_word_for_bytes(a.tokenizer) ? fs::path() : fs::absolute(a.tokenizer).lexically_normal();
+  const fs::path path =
+      data::is_word_for_bytes(a.tokenizer) ? fs::path() : fs::absolute(a.tokenizer).lexically_normal();
   TROUPE_ASSIGN(auto tokenizer, data::open_tokenizer(path));
   data::token_file made;
   made.tokenizer = tokenizer->description();

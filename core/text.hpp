@@ -161,9 +161,9 @@ std::string shape_text(std::span<const int64_t> shape);
 /// True for a character that a terminal does not show as a sign of its own: control characters, and those that hide
 /// text, turn its direction or end a line.
 constexpr bool is_unprintable(uint32_t character) {
-  constexpr uint32_t others[][2] = {{0, 0x1F},         {0x7F, 0x9F},       {0x61C, 0x61C},    {0x200B, 0x200B},
-                                    {0x200E, 0x200F},  {0x2028, 0x202E},   {0x2060, 0x206F},  {0xFEFF, 0xFEFF},
-                                    {0xFFF9, 0xFFFB},  {0xE0000, 0xE007F}};
+  constexpr uint32_t others[][2] = {{0, 0x1F},        {0x7F, 0x9F},      {0x61C, 0x61C},   {0x200B, 0x200B},
+                                    {0x200E, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F}, {0xFEFF, 0xFEFF},
+                                    {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};
   for (const auto& [first, last] : others)
     if (character >= first && character <= last) return true;
   return false;

@@ -26,10 +26,10 @@ core::result<token_split> parts_of_stream(const token_stream& stream, const corp
   const uint64_t cut = rows->training_rows * rows->row_tokens;
   const uint64_t end = cut + rows->validation_rows * rows->row_tokens;
   if (rows->row_tokens != options.sequence || rows->training_rows == 0 || end + 1 != stream.size())
-    return core::fail(core::error_kind::mismatch,
-                      fmt::format("wanted packed rows of {} tokens, got {} and {} rows of {} in {} tokens",
-                                  options.sequence, rows->training_rows, rows->validation_rows, rows->row_tokens,
-                                  stream.size()));
+    return core::fail(
+        core::error_kind::mismatch,
+        fmt::format("wanted packed rows of {} tokens, got {} and {} rows of {} in {} tokens", options.sequence,
+                    rows->training_rows, rows->validation_rows, rows->row_tokens, stream.size()));
   return token_split{{0, cut + 1}, {rows->validation_rows > 0 ? cut : end + 1, end + 1}};
 }
 
@@ -73,9 +73,8 @@ corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& op
     validation_windows_ += n;
   }
   if (windows.size() > 1) held_out_mix_ = interleave(windows);
-  selects_targets_ = masking_ != nullptr || std::any_of(parts_.begin(), parts_.end(), [](const part& p) {
-                       return p.stream->selects_targets();
-                     });
+  selects_targets_ = masking_ != nullptr || std::any_of(parts_.begin(), parts_.end(),
+                                                        [](const part& p) { return p.stream->selects_targets(); });
 }
 
 corpus::window corpus::training(uint64_t position) const {
@@ -109,9 +108,8 @@ core::result<std::shared_ptr<const corpus::step_samples>> corpus::read_step(
     const auto tokens = std::span(out->tokens).subspan(n * columns, columns);
     const window from = training(positions[n]);
     TROUPE_TRY(from.stream->copy(from.first, tokens));
-    out->targets += masking_ != nullptr
-                        ? masking_->count(data_part::training, positions[n], tokens.first(sequence_))
-                        : from.stream->counted(from.first + 1, sequence_);
+    out->targets += masking_ != nullptr ? masking_->count(data_part::training, positions[n], tokens.first(sequence_))
+                                        : from.stream->counted(from.first + 1, sequence_);
   }
   latest_->samples = std::move(out);
   return latest_->samples;

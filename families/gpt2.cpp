@@ -36,9 +36,10 @@ constexpr gguf_name gpt2_in_gguf[] = {
     {"h.#.mlp.c_proj.*", "blk.#.ffn_down.*", gguf_order::transposed},
 };
 
-constexpr std::string_view gpt2_never_null[] = {
-    "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "add_cross_attention", "reorder_and_upcast_attn",
-    "summary_type", "summary_use_proj", "summary_proj_to_labels", "summary_first_dropout"};
+constexpr std::string_view gpt2_never_null[] = {"scale_attn_weights",     "scale_attn_by_inverse_layer_idx",
+                                                "add_cross_attention",    "reorder_and_upcast_attn",
+                                                "summary_type",           "summary_use_proj",
+                                                "summary_proj_to_labels", "summary_first_dropout"};
 
 }  // namespace
 

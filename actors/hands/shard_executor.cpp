@@ -270,9 +270,8 @@ void shard_executor::average(const std::vector<plan::owned_piece>& pieces, std::
     const auto* const weights = reinterpret_cast<const State*>(memory_->master(piece, window));
     auto* const to =
         reinterpret_cast<State*>(memory_->moment(piece, job::own_moments(*groups_, piece.parameter), window));
-    shared_out(piece.range.count, [&](uint64_t first, uint64_t count) {
-      updates.average(to + first, weights + first, count, *rate);
-    });
+    shared_out(piece.range.count,
+               [&](uint64_t first, uint64_t count) { updates.average(to + first, weights + first, count, *rate); });
   }
 }
 

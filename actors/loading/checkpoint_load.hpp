@@ -59,8 +59,8 @@ enum class lacking_frozen : uint8_t { refused, kept };
 /// Fills parameters, master weights and moments of all ranks from the checkpoint `from`. The ranks share one model,
 /// which `tensor` splits over them. Call between steps only. Reads every needed byte once for all ranks, unless
 /// `pipeline_loading_checkpoint` is set. If the checkpoint holds only weights, moments stay unchanged, or begin anew if
-/// `live` is given. An average of weights that is not read becomes the weights. Errors: mismatch for a parameter that is
-/// missing or has another shape, a missing moment, or a tensor that the model has no parameter for; bad_input for a
+/// `live` is given. An average of weights that is not read becomes the weights. Errors: mismatch for a parameter that
+/// is missing or has another shape, a missing moment, or a tensor that the model has no parameter for; bad_input for a
 /// piece that does not match its digest; io; stopped once `wants_end`, which several threads call, returns true.
 core::result<load_report> load_tensors(const formats::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,

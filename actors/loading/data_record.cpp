@@ -99,8 +99,7 @@ data_change compare(const formats::data_record& was, const formats::data_record&
     differs(fmt::format("data.sequence_length is {}, was {}", now.sequence_length, was.sequence_length));
   if (was.validation_fraction != now.validation_fraction)
     differs(fmt::format("data.validation_fraction is {}, was {}", now.validation_fraction, was.validation_fraction));
-  if (was.shuffled != now.shuffled)
-    differs(fmt::format("data.shuffle is {}, was {}", now.shuffled, was.shuffled));
+  if (was.shuffled != now.shuffled) differs(fmt::format("data.shuffle is {}, was {}", now.shuffled, was.shuffled));
   if (was.sources.size() != now.sources.size())
     differs(fmt::format("data has {} sources, had {}", now.sources.size(), was.sources.size()));
   bool other_tokens = false;

@@ -166,10 +166,10 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
     };
   } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
     TROUPE_ASSIGN(auto opened,
-                  models::weights_source::open(b.config->model.path, b.spec,
-                                               models::without_teacher(models::without_adapters(
-                                                   job::without_scores(*b.tensor.whole))),
-                                               b.config->model.dequantise));
+                  models::weights_source::open(
+                      b.config->model.path, b.spec,
+                      models::without_teacher(models::without_adapters(job::without_scores(*b.tensor.whole))),
+                      b.config->model.dequantise));
     file = std::move(opened);
     fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };
   }

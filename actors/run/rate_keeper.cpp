@@ -117,9 +117,8 @@ core::result<void> rate_keeper::set(const char* call, uint32_t group, value what
 }
 
 void rate_keeper::keep(const change& made) {
-  std::erase_if(changes_, [&](const change& c) {
-    return c.step == made.step && c.group == made.group && c.what == made.what;
-  });
+  std::erase_if(changes_,
+                [&](const change& c) { return c.step == made.step && c.group == made.group && c.what == made.what; });
   changes_.push_back(made);
   if (changes_.size() <= rate_changes_max) return;
   last_dropped_ = changes_.front().step;

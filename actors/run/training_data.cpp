@@ -207,14 +207,14 @@ core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const
   const bool refuses_padding = spec_.first_position > 0;
   TROUPE_ASSIGN(
       auto corpus,
-      data::corpus::make(std::move(weighted), {.validation_fraction = c.data.validation_fraction,
-                                               .sequence = sequence_,
-                                               .seed = c.seed,
-                                               .shuffle = c.data.shuffle ? data::sample_shuffle::each_epoch
-                                                                         : data::sample_shuffle::none,
-                                               .document_mask = c.data.document_mask,
-                                               .masking = std::move(masking),
-                                               .refused_input = refuses_padding ? spec_.padding_token : std::nullopt}));
+      data::corpus::make(std::move(weighted),
+                         {.validation_fraction = c.data.validation_fraction,
+                          .sequence = sequence_,
+                          .seed = c.seed,
+                          .shuffle = c.data.shuffle ? data::sample_shuffle::each_epoch : data::sample_shuffle::none,
+                          .document_mask = c.data.document_mask,
+                          .masking = std::move(masking),
+                          .refused_input = refuses_padding ? spec_.padding_token : std::nullopt}));
   TROUPE_TRY(check_validation_part(corpus));
   corpus_ = std::make_shared<const data::corpus>(std::move(corpus));
   if (c.checkpoint.is_on()) (void)record();  // reads the texts now, while their files exist

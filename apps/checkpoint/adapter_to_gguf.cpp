@@ -74,10 +74,10 @@ bool holds_adapter_alone(const fs::path& path) {
 }
 
 core::result<void> write_adapter_gguf(const conversion_arguments& a, const std::string& type) {
-  TROUPE_TRY(refuse_idle(
-      a.given, {{false,
-                 "checkpoints of whole models, not an adapter",
-                 {"--tokenizer", "--allow-overflow", "--tag", "--map", "--fallback-to-previous", "--ema"}}}));
+  TROUPE_TRY(refuse_idle(a.given,
+                         {{false,
+                           "checkpoints of whole models, not an adapter",
+                           {"--tokenizer", "--allow-overflow", "--tag", "--map", "--fallback-to-previous", "--ema"}}}));
   TROUPE_ASSIGN(const auto stored, matrix_type(type));
   TROUPE_ASSIGN(const auto adapter, formats::peft_adapter::open(a.source.path));
   if (!adapter->parameters().empty())

@@ -39,8 +39,8 @@ formats::source_options options_without_map(const source_arguments& a) {
   out.older_by = a.older_by;
   out.say = say_for(a);
   // exported weights have no averages beside them
-  out.wants = a.wants_weights && !a.averaged ? formats::wanted_of_folder::weights
-                                             : formats::wanted_of_folder::checkpoint;
+  out.wants =
+      a.wants_weights && !a.averaged ? formats::wanted_of_folder::weights : formats::wanted_of_folder::checkpoint;
   out.as_stored = a.as_stored;
   out.needs_states = !a.wants_weights && !a.as_stored;
   return out;

@@ -57,8 +57,8 @@ core::result<void> check_data(const job::blueprint& b, double validation_fractio
     if (d.tokenizer_given || tokenizer->description().kind != "bytes") options.tokens_of = tokenizer;
     options.text_key = source.text_key;
     options.watch = [](const data::reading_progress& r) { return r.bytes <= read_text_bytes_max; };
-    auto stream = source.form == "text" ? data::open_tokens(options)
-                                        : open_packed(b, source, options, validation_fraction);
+    auto stream =
+        source.form == "text" ? data::open_tokens(options) : open_packed(b, source, options, validation_fraction);
     if (!stream && stream.error().kind == error_kind::stopped)
       return data::check_bytes_as_ids(
           tokenizer->description().kind == "bytes" && data::kind_of(source.text) != data::source_kind::tokens,

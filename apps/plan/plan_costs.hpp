@@ -17,8 +17,7 @@ namespace troupe::apps {
 /// Returns the rates of this machine, measured or usual; disk rates in the arguments replace those of the cost model.
 inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a,
                                  const job::product_meter& products) {
-  auto out = a.measure ? job::measured_costs(
-                             c, products, [](const std::string& line) { print_error_line(line); })
+  auto out = a.measure ? job::measured_costs(c, products, [](const std::string& line) { print_error_line(line); })
                        : job::usual_costs(c);
   if (a.disk_read_gb_per_s > 0) out.disk_read_bytes_per_s = a.disk_read_gb_per_s * 1e9;
   if (a.disk_write_gb_per_s > 0) out.disk_bytes_per_s = a.disk_write_gb_per_s * 1e9;

@@ -23,10 +23,10 @@ hand_made bin_dtype_field() {
 }
 
 std::string_view meaning_of_tokenizer() {
-  static const std::string text =
-      fmt::format("How text becomes tokens: `bytes` (every byte is one), or the path of {}. `bytes` are for a model "
-                  "with at most 256 words; `bytes-as-ids` feeds them to a larger vocabulary, too.",
-                  core::tokenizer_kinds);
+  static const std::string text = fmt::format(
+      "How text becomes tokens: `bytes` (every byte is one), or the path of {}. `bytes` are for a model "
+      "with at most 256 words; `bytes-as-ids` feeds them to a larger vocabulary, too.",
+      core::tokenizer_kinds);
   return text;
 }
 

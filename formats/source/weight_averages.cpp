@@ -15,9 +15,8 @@ core::result<tensor_source> with_averages(tensor_source s) {
   for (const auto& t : s.tensors)
     if (t.kind == tensor_kind::moment && t.moment == core::average_state) averaged.insert(t.name);
   if (averaged.empty())
-    return core::refused(
-        fmt::format("'{}' has no averages of its weights: wanted a checkpoint of a run with the section ema",
-                    shown_place(s)));
+    return core::refused(fmt::format(
+        "'{}' has no averages of its weights: wanted a checkpoint of a run with the section ema", shown_place(s)));
   for (const auto& t : s.tensors)
     if (t.kind == tensor_kind::master && !averaged.contains(t.name))
       return core::fail(core::error_kind::mismatch, fmt::format("'{}': parameter '{}' was trained and has no average",

@@ -20,7 +20,8 @@ struct optimizer_piece {
   State* master = nullptr;
   /// Moments of the elements; the first `moment_names().size()` pointers are set.
   std::array<State*, max_moments> moments{};
-  /// Moving average of the weights, which no update changes itself: undo.hpp saves and restores it; null: there is none.
+  /// Moving average of the weights, which no update changes itself: undo.hpp saves and restores it; null: there is
+  /// none.
   State* average = nullptr;
   const std::byte* gradient = nullptr;
   core::dtype gradient_dtype = core::dtype::f32;  ///< dtype of the gradient: f32, bf16 or f16; f64 if State is double

@@ -12,15 +12,16 @@ namespace troupe::kernels {
 uint64_t undo_bytes(const optimizer_piece<float>& piece);
 uint64_t undo_bytes(const optimizer_piece<double>& piece);
 
-/// Copies the weights, moments, `piece.average` and `piece.copy` to `undo`, then updates the piece as update_unchecked() of
-/// optimizer.hpp does. If the gradient is not finite, the updated piece is not finite, either; take_back() restores it.
+/// Copies the weights, moments, `piece.average` and `piece.copy` to `undo`, then updates the piece as
+/// update_unchecked() of optimizer.hpp does. If the gradient is not finite, the updated piece is not finite, either;
+/// take_back() restores it.
 void update_keeping(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                     std::byte* undo);
 void update_keeping(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<double>& piece,
                     std::byte* undo);
 
-/// Restores the weights, moments, average and copy that the piece had before the `update_keeping` that wrote `undo`. `piece`
-/// must have the same size and arrays as in that call.
+/// Restores the weights, moments, average and copy that the piece had before the `update_keeping` that wrote `undo`.
+/// `piece` must have the same size and arrays as in that call.
 void take_back(const optimizer_piece<float>& piece, const std::byte* undo);
 void take_back(const optimizer_piece<double>& piece, const std::byte* undo);
 

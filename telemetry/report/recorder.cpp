@@ -97,8 +97,8 @@ void recorder::profile(const step_values& v, const std::vector<rank_spans>& span
     const auto& f = options_.facts;
     // The step's own number of micro-batches, which is below that of the job while the batch grows.
     const uint64_t micros = spans.front().plan->options().accumulation;
-    flops_text_ = flops_table(
-        one, {f.ranks, f.micro_batch, micros, f.parameters_per_rank, f.parameters, f.pipeline}, *options_.flops);
+    flops_text_ = flops_table(one, {f.ranks, f.micro_batch, micros, f.parameters_per_rank, f.parameters, f.pipeline},
+                              *options_.flops);
   }
   // The report's times of units omit the first step, since that step does set-up work that later steps reuse.
   if (options_.report && v.step > 1) profile_.add(spans);

@@ -328,9 +328,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where
     // If an asynchronous save is still in progress when the next one is due, the next one is made later.
     const std::vector<const char*> told =
         asynchronous ? std::vector{"step 1: "} : std::vector{"step 1: ", "step 2: ", "step 3: "};
-    for (const char* which : told)
-      BOOST_TEST_CONTEXT(which)
-      BOOST_TEST(has(went_on.err, std::string("warning: checkpoint of ") + which), went_on.err);
+    for (const char* which : told) BOOST_TEST_CONTEXT(which)
+    BOOST_TEST(has(went_on.err, std::string("warning: checkpoint of ") + which), went_on.err);
     const auto stopped = stop.troupe({"train", "job.yaml", "--json"}, small_files);
     BOOST_TEST(stopped.code == 3, stopped.err);  // no checkpoint contains the steps of the run
     BOOST_TEST((asynchronous || losses_of(stopped.out).size() < 3U));

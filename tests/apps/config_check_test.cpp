@@ -26,10 +26,15 @@ BOOST_AUTO_TEST_CASE(a_good_file_is_called_what_it_is) {
 
 BOOST_AUTO_TEST_CASE(bytes_of_paths_that_a_terminal_obeys_are_printed_as_escapes) {
   const command_folder at;
-  const std::string name = "a\x1B[2J\xC2\x9B" "1m\u202E.yaml", shown = "a\\x1b[2J\\u009b1m\\u202e.yaml";
-  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
-           {"config", "check", name}, {"checkpoint", "inspect", name}, {"plan", "job.yaml", "--" + name},
-           {"data", "tokenize", name, "--tokenizer", "bytes", "--output", "t.bin"}}) {
+  const std::string name =
+                        "a\x1B[2J\xC2\x9B"
+                        "1m\u202E.yaml",
+                    shown = "a\\x1b[2J\\u009b1m\\u202e.yaml";
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"config", "check", name},
+                                             {"checkpoint", "inspect", name},
+                                             {"plan", "job.yaml", "--" + name},
+                                             {"data", "tokenize", name, "--tokenizer", "bytes", "--output", "t.bin"}}) {
     const auto did = check_exit(2, at.troupe(command));
     BOOST_TEST(did.err.find(shown) != std::string::npos, did.err);
     BOOST_TEST((did.out + did.err).find('\x1B') == std::string::npos, did.err);

@@ -1,5 +1,5 @@
-// Tests averages of weights: the SIMD code has the bits of the scalar code, updates change the average at the times that
-// the options say, and an undo restores it.
+// Tests averages of weights: the SIMD code has the bits of the scalar code, updates change the average at the times
+// that the options say, and an undo restores it.
 #include "kernels/optimizer/average.hpp"
 
 #include "kernels/optimizer/undo.hpp"

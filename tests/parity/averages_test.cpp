@@ -107,8 +107,8 @@ BOOST_AUTO_TEST_CASE(other_numbers_of_ranks_resume_with_the_averages) {
   losses_of(*s, before);
   const auto wanted = averages_of(*s);
   const auto saved = sound(s->save({.root = job.folder() / "saved"}));
-  for (const cut& c : {cut{"one rank", 1, stage(0)}, cut{"four ranks", 4, stage(3)},
-                       cut{"tensor 2", 1, stage(3), "per_use", 2}})
+  for (const cut& c :
+       {cut{"one rank", 1, stage(0)}, cut{"four ranks", 4, stage(3)}, cut{"tensor 2", 1, stage(3), "per_use", 2}})
     BOOST_TEST_CONTEXT(c.name) check_equal(averages_of(*open(job, c.all() + kept, saved)), wanted);
 }
 

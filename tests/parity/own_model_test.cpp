@@ -91,9 +91,8 @@ void check_against_torch(const settings& set, double loss_tolerance, double weig
   const auto start = make_own_model(0), end = make_own_model(0);
   BOOST_REQUIRE(actors::copy_weights(*ours, start));
   const auto wanted = torch_losses(start, 2, 3, steps);
-  for (double loss : wanted)
-    BOOST_TEST_CONTEXT("loss " << loss)
-    BOOST_TEST(step_of(*ours).loss == loss, boost::test_tools::tolerance(loss_tolerance));
+  for (double loss : wanted) BOOST_TEST_CONTEXT("loss " << loss)
+  BOOST_TEST(step_of(*ours).loss == loss, boost::test_tools::tolerance(loss_tolerance));
   BOOST_TEST(wanted.back() < wanted.front());
   BOOST_REQUIRE(actors::copy_weights(*ours, end));
   const auto theirs = trained(start), mine = trained(end);

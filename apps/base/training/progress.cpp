@@ -29,8 +29,7 @@ void log_line(output_style style, const std::string& line) {
   if (style == output_style::quiet) return;
   std::FILE* const to = style == output_style::json ? stderr : stdout;
   // Clears the progress bar first; the next step draws it again below the line.
-  std::fprintf(to, "%s%s\n", style == output_style::bar ? "\r\033[K" : "",
-               core::printable_lines(line).c_str());
+  std::fprintf(to, "%s%s\n", style == output_style::bar ? "\r\033[K" : "", core::printable_lines(line).c_str());
   std::fflush(to);
 }
 

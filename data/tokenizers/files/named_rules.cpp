@@ -121,7 +121,9 @@ json plain_form(const json& part) {
   return json::array({std::move(out)});
 }
 
-json normalizer_of_row(const named_row& row) { return row.composes ? composing_normalizer(form_tables::unicode_9) : json(); }
+json normalizer_of_row(const named_row& row) {
+  return row.composes ? composing_normalizer(form_tables::unicode_9) : json();
+}
 
 std::string shown_json(const json& j) { return j.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 200); }
 

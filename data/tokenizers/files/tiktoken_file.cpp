@@ -32,9 +32,9 @@ using special_list = std::vector<std::pair<uint32_t, std::string>>;
 
 /// A model with known lists of words.
 struct listed_model {
-  std::string_view rules;  ///< name of the row of named_rules.cpp with the model's rules
+  std::string_view rules;                 ///< name of the row of named_rules.cpp with the model's rules
   std::optional<form_tables> composes{};  ///< as in ranked_words
-  std::string_view begin, end;  ///< texts of the tokens that begin and end a text; empty: the model has none
+  std::string_view begin, end;            ///< texts of the tokens that begin and end a text; empty: the model has none
   special_list (*special)(uint32_t words);
   std::string_view expression{};  ///< regular expression of the model, if no row has it; empty: that of the row
 };

@@ -101,9 +101,8 @@ core::result<std::unique_ptr<tokenizer>> open_tokenizer(const fs::path& path, sp
     if (has_piece_model(path) && !has_words && !reads_steps) return open_pieces(path / "tokenizer.model", special);
     if (has_steps && !has_words) return open_pipeline(path / "tokenizer.json", special);
     if (!has_vocabulary(path) && !fs::exists(path / "vocab.json", ec))
-      return core::refused(
-          fmt::format("'{}' holds no supported tokenizer: wanted {}{}", path.string(), core::tokenizer_kinds,
-                      others_in(path)));
+      return core::refused(fmt::format("'{}' holds no supported tokenizer: wanted {}{}", path.string(),
+                                       core::tokenizer_kinds, others_in(path)));
     // Only tokenizer.json states how texts are prepared; its words and merges may be in the other two files.
     TROUPE_ASSIGN(const auto keys, read_json_if_there(path / "tokenizer.json"));
     TROUPE_ASSIGN(const bool needs_steps, needs_pipeline(path / "tokenizer.json", keys, special));

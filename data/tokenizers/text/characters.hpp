@@ -1,7 +1,7 @@
-// Unicode's characters: sets of them by category, letters' cases, normal forms and clusters. The Unicode version is that of
-// the library utf8proc, which only characters.cpp uses, except for what the package `tokenizers` takes from older
-// tables: all_marks() and, unless a caller wants others, normal forms are those of Unicode 9; nonspacing_marks(), unseen_characters() and
-// punctuation() are those of Unicode 8.
+// Unicode's characters: sets of them by category, letters' cases, normal forms and clusters. The Unicode version is
+// that of the library utf8proc, which only characters.cpp uses, except for what the package `tokenizers` takes from
+// older tables: all_marks() and, unless a caller wants others, normal forms are those of Unicode 9; nonspacing_marks(),
+// unseen_characters() and punctuation() are those of Unicode 8.
 #pragma once
 
 #include <cstddef>

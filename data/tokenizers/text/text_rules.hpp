@@ -56,8 +56,8 @@ std::string unusual_rules(const text_rules& rules);
 /// patterns.
 std::string kind_of(const text_rules& rules);
 
-/// Returns the normalizer NFC with the tables, for a tokenizer.json that is made in memory. The package `tokenizers` has
-/// one set of tables and no key for them; the made key `tables` names form_tables::current.
+/// Returns the normalizer NFC with the tables, for a tokenizer.json that is made in memory. The package `tokenizers`
+/// has one set of tables and no key for them; the made key `tables` names form_tables::current.
 nlohmann::json composing_normalizer(form_tables tables);
 /// Returns the tables of a normalizer NFC as composing_normalizer() makes it; nullopt for any other normalizer.
 std::optional<form_tables> tables_of_normalizer(const nlohmann::json& normalizer);
@@ -78,8 +78,8 @@ constexpr bool may_be_composed(char first) {
   return static_cast<unsigned char>(first) >= first_byte_of_marks;
 }
 
-/// Returns `text`, which is valid UTF-8, with characters composed by the tables (Unicode's normalisation form C); nullopt
-/// if they are composed already.
+/// Returns `text`, which is valid UTF-8, with characters composed by the tables (Unicode's normalisation form C);
+/// nullopt if they are composed already.
 std::optional<std::string> composed(std::string_view text, form_tables tables);
 
 }  // namespace troupe::data

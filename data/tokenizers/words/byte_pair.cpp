@@ -87,8 +87,8 @@ void merge_by_heap(const merge_table& merges, std::vector<uint32_t>& tokens) {
 /// it may be divided.
 class composed_text {
  public:
-  /// Prepares `text`, which is valid UTF-8 and may continue. If `rules` do not compose, words are cut from the unchanged
-  /// text.
+  /// Prepares `text`, which is valid UTF-8 and may continue. If `rules` do not compose, words are cut from the
+  /// unchanged text.
   composed_text(std::string_view text, const text_rules& rules)
       : composes_(rules.composes), tables_(rules.tables), from_(text) {
     if (!composes_) return;

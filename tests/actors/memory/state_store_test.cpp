@@ -23,7 +23,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-constexpr state_part all_parts[] = {state_part::gradient, state_part::master, state_part::first_moment,
+constexpr state_part all_parts[] = {state_part::gradient,      state_part::master,       state_part::first_moment,
                                     state_part::second_moment, state_part::third_moment, state_part::copy};
 
 /// A rank's memory and swap file, and a plain copy of all values that were written there.

@@ -37,10 +37,11 @@ BOOST_AUTO_TEST_CASE(settings_that_a_gpu_does_not_know_yet_are_refused_by_their_
                      "cluster.early_updates: device: cuda supports only false or auto for now"));
   BOOST_TEST(refuses("loss: {label_smoothing: 0.1}",
                      "loss.label_smoothing: device: cuda supports only a loss without label smoothing for now"));
-  BOOST_TEST(refuses("loss: {z_loss: 1.0e-4}",
-                     "loss.z_loss: device: cuda supports only a loss without z-loss for now"));
-  BOOST_TEST(refuses("ema: {}", "ema: device: cuda supports only an average of weights whose states are on the host "
-                                "(zero_optimization.offload_optimizer.device: cpu) for now"));
+  BOOST_TEST(
+      refuses("loss: {z_loss: 1.0e-4}", "loss.z_loss: device: cuda supports only a loss without z-loss for now"));
+  BOOST_TEST(refuses("ema: {}",
+                     "ema: device: cuda supports only an average of weights whose states are on the host "
+                     "(zero_optimization.offload_optimizer.device: cpu) for now"));
   BOOST_TEST(refuses("parallel: {data: 2}\ncluster: {processes: 2}",
                      "cluster.processes: device: cuda supports only one process for now"));
 }

@@ -29,9 +29,7 @@ BOOST_AUTO_TEST_CASE(a_sample_goes_where_it_leaves_the_least_room) {
   BOOST_TEST((rows_of(data::pack_rows(lengths, 10)) == std::vector<std::vector<uint32_t>>{{0, 3}, {1, 4}, {2}}));
 }
 
-BOOST_AUTO_TEST_CASE(no_samples_make_no_rows) {
-  BOOST_TEST(data::pack_rows({}, 10).rows() == 0U);
-}
+BOOST_AUTO_TEST_CASE(no_samples_make_no_rows) { BOOST_TEST(data::pack_rows({}, 10).rows() == 0U); }
 
 BOOST_AUTO_TEST_CASE(unpacked_samples_have_rows_of_their_own) {
   BOOST_TEST((rows_of(data::single_rows(3)) == std::vector<std::vector<uint32_t>>{{0}, {1}, {2}}));

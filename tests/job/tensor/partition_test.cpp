@@ -108,7 +108,8 @@ BOOST_AUTO_TEST_CASE(a_preset_follows_own_specs_unless_they_stand_alone) {
   check_refused(llama, specs(skipped, "    use_default_specs: false\n  preset_model: qwen2\n"),
                 "tensor_parallel.partition_config: wanted a spec that cuts a layer of the model, such as "
                 "model.layers.0.self_attn.q_proj.weight, found none");
-  check_refused(gpt2, "tensor_parallel: {preset_model: llama}\n", "tensor_parallel.preset_model: wanted a spec that cuts a layer");
+  check_refused(gpt2, "tensor_parallel: {preset_model: llama}\n",
+                "tensor_parallel.preset_model: wanted a spec that cuts a layer");
   check_refused(llama, "tensor_parallel: {preset_model: phi3}\n",
                 "tensor_parallel.preset_model: wanted all layers of 'attention' of block 0 cut, or none, got "
                 "model.layers.0.self_attn.o_proj.weight cut");
@@ -159,8 +160,9 @@ BOOST_AUTO_TEST_CASE(a_refusal_names_one_key_the_one_that_has_to_change) {
       "intermediate_size: 64, max_position_embeddings: 24, vocab_size: 96}\n";
   const auto split = split_of(gpt_neox, "parallel: {sharded_norms: true}\n");
   BOOST_TEST_REQUIRE(!split.has_value());
-  BOOST_TEST(split.error().text ==
-             "parallel.sharded_norms: wanted false for a model whose attention and MLP are computed together, got true");
+  BOOST_TEST(
+      split.error().text ==
+      "parallel.sharded_norms: wanted false for a model whose attention and MLP are computed together, got true");
   const core::error whole{core::error_kind::bad_input, "wanted at most 4 ranks"};
   BOOST_TEST(whole.at_key("parallel.tensor").text == "parallel.tensor: wanted at most 4 ranks");
   for (const char* own : {"data.sources[0].text: wanted a path", "parallel.sequence: wanted 1"})

@@ -308,8 +308,7 @@ BOOST_AUTO_TEST_CASE(a_null_is_refused_where_transformers_refuses_it_and_read_wh
       changed[key] = nullptr;
       return problems_of(changed.dump());
     };
-    for (const std::string key : keys["refused"])
-      BOOST_TEST(!problems_with_null(key).empty(), family << " " << key);
+    for (const std::string key : keys["refused"]) BOOST_TEST(!problems_with_null(key).empty(), family << " " << key);
     for (const std::string key : keys["read"]) {
       const auto problems = problems_with_null(key);
       const bool is_known = problems.empty() || problems.front().what.text.find("is not known") == std::string::npos;
@@ -679,8 +678,8 @@ BOOST_AUTO_TEST_CASE(a_key_that_changes_the_model_is_refused_and_one_that_no_tab
   };
   BOOST_TEST(refused(R"("sliding_window": 4096)") ==
              "model key 'sliding_window': wanted null, got 4096, which is not supported");
-  BOOST_TEST(refused("\"qk_norm\": \"a\xC2\x9B" "2J\"") ==
-             "model key 'qk_norm': wanted false, got \"a?2J\", which is not supported");
+  BOOST_TEST(refused("\"qk_norm\": \"a\xC2\x9B"
+                     "2J\"") == "model key 'qk_norm': wanted false, got \"a?2J\", which is not supported");
   BOOST_TEST(refused(R"("num_local_experts": 8)").find("model key 'num_local_experts': wanted 0, got 8") == 0);
   BOOST_TEST(refused(R"("partial_rotary_factor": 0.5)").find("'partial_rotary_factor': wanted 1") != std::string::npos);
   BOOST_TEST(refused(R"("layer_types": ["sliding_attention"])").find("'layer_types': wanted") != std::string::npos);

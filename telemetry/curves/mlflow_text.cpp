@@ -156,7 +156,7 @@ std::string mlflow_parameter(std::string_view yaml) {
 }
 
 bool is_mlflow_name(std::string_view name) {
-  constexpr std::string_view signs = "_-./";
+  static constexpr std::string_view signs = "_-./";
   if (name.empty() || name.front() == '.' || name.front() == '/' || name.back() == '/') return false;
   if (name.find("//") != std::string_view::npos || name.find("/.") != std::string_view::npos) return false;
   return std::ranges::all_of(name,

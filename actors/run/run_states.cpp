@@ -8,6 +8,7 @@
 #include "actors/run/training_run.hpp"
 #include "job/compression/mask_scores.hpp"
 #include "job/model/adapters.hpp"
+#include "job/model/configured_model.hpp"
 #include "models/families/hugging_face.hpp"
 #include "models/table/teacher.hpp"
 
@@ -105,6 +106,8 @@ core::result<void> export_hugging_face(training_run& run, const std::string& fol
     const auto at = std::ranges::find(all, name, &core::parameter_info::name);
     return read_parameter(run, static_cast<uint32_t>(at - all.begin()), first, out);
   };
+  if (const double cap = run.term->plan.config->loss.logit_soft_cap; cap > 0)
+    run.host.say(fmt::format("'{}': {}", folder, job::unstated_soft_cap(cap)));
   if (run.term->plan.spec.adapters)
     return run.outlast([&] {
       return job::write_adapters(folder, run.term->plan.spec, run.term->plan.config->model.path, read_named);

@@ -14,6 +14,7 @@
 #include "formats/names/wrapper_names.hpp"
 #include "job/blueprint.hpp"
 #include "job/model/adapters.hpp"
+#include "job/model/configured_model.hpp"
 #include "job/model/folder_model.hpp"
 #include "job/model/masked_tokens.hpp"
 #include "job/step/step_options.hpp"
@@ -89,9 +90,11 @@ void add_shadowed_groups(const config::job_config& job, const models::model_spec
          true});
 }
 
-/// Adds what is wrong with the keys of masked tokens and of samples, which depend on whether the model is an encoder.
+/// Adds what is wrong with the keys of the logits, and of masked tokens and samples, which depend on whether the model
+/// is an encoder.
 void add_objective_problems(const config::job_config& job, const models::model_spec& spec, intent why,
                             std::vector<key_problem>& out) {
+  if (auto problem = job::soft_cap_problem(job, spec)) out.push_back({job::soft_cap_key, std::move(*problem)});
   if (auto found = job::masking_problem(job, spec)) out.push_back({std::move(found->key), std::move(found->text)});
   if (!spec.family->is_encoder) return;
   for (const auto& source : job.data.sources)
@@ -101,6 +104,11 @@ void add_objective_problems(const config::job_config& job, const models::model_s
                                          spec.family->model_type, source.form)});
       break;
     }
+  for (const auto& set : job.data.validation)
+    if (set.form != "text")
+      out.push_back({"data.validation", fmt::format("wanted texts for a {} model, which finds masked tokens, got the "
+                                                    "set {} of the form {}",
+                                                    spec.family->model_type, set.name, set.form)});
   const auto& given = job.data.masking.mask_token_id;
   std::optional<uint64_t> token = spec.mask_token;
   if (given) token = given;

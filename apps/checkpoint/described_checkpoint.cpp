@@ -24,6 +24,7 @@
 #include "formats/source/weight_averages.hpp"
 #include "formats/trainer/numbered_states.hpp"
 #include "job/compression/mask_scores.hpp"
+#include "job/model/configured_model.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::apps {
@@ -255,13 +256,23 @@ core::result<void> check_given_description(const source_arguments& a, formats::t
 }
 
 void note_unclean(const source_arguments& a, const formats::tensor_source& s) {
-  const auto job = own_configuration(s);
-  if (!job) return;
-  const auto techniques = techniques_after(s.run.applied_updates.value_or(0), job->compression);
+  const auto run = own_configuration(s);
+  if (!run) return;
+  if (const double cap = run->loss.logit_soft_cap; cap > 0)
+    note(a, fmt::format("warning: '{}': {}", formats::shown_place(s), job::unstated_soft_cap(cap)));
+  const auto techniques = techniques_after(s.run.applied_updates.value_or(0), run->compression);
   if (techniques.empty()) return;
   note(a, fmt::format("warning: '{}': its run computes with {}, and the weights are written without: `troupe compress` "
                       "with --clean writes masks and grids into them",
                       formats::shown_place(s), fmt::join(techniques, ", ")));
+}
+
+core::result<models::model_spec> computed_model(const described_checkpoint& c) {
+  auto spec = models::parse_model_spec(c.model.json, c.model.ignored_keys);
+  if (!spec) return fail(spec.error().in("computing with the model"));
+  if (const auto run = own_configuration(c.source); run && run->loss.logit_soft_cap > 0)
+    spec->logits.soft_cap = run->loss.logit_soft_cap;
+  return spec;
 }
 
 core::result<described_checkpoint> open_to_export(const source_arguments& a, const fs::path& model_config) {

@@ -11,6 +11,7 @@
 #include "apps/checkpoint/model_description.hpp"
 #include "core/error.hpp"
 #include "formats/source/tensor_source.hpp"
+#include "models/table/model_spec.hpp"
 
 namespace troupe::apps {
 
@@ -50,8 +51,12 @@ core::result<void> check_described(const described_checkpoint& c);
 core::result<void> check_given_description(const source_arguments& a, formats::tensor_source s,
                                            model_description model);
 
-/// Notes the compression techniques that the checkpoint's run computed with and that its weights do not contain: masks
-/// and grids, which only `troupe compress --clean` writes into them.
+/// Returns the model as commands compute with it: that of config.json, with the soft cap of logits that the
+/// checkpoint's run added to it (loss.logit_soft_cap). Refused: what models::parse_model_spec() refuses.
+core::result<models::model_spec> computed_model(const described_checkpoint& c);
+
+/// Notes the parts of the computation of the checkpoint's run that neither its weights nor config.json contain: a soft
+/// cap of logits, and masks and grids, which only `troupe compress --clean` writes into the weights.
 void note_unclean(const source_arguments& a, const formats::tensor_source& s);
 
 /// Opens a checkpoint by open_described() for output that other programs open by the model's names: refuses what

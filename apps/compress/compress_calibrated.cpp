@@ -127,8 +127,8 @@ class calibrated final : public compress_calibration {
 core::result<std::unique_ptr<compress_calibration>> open_calibration(const compress_arguments& a,
                                                                      const described_checkpoint& from) {
   if (from.model.json.empty()) return fail(no_description_of(from.source));
-  auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
-  if (!spec) return fail(spec.error().in("computing with the model"));
+  auto spec = computed_model(from);
+  if (!spec) return fail(spec.error());
   // The weights of one unit after another are allocated and freed, in blocks of a few MiB. In the heap they would leave
   // unused memory of several units' size, so malloc maps these blocks separately.
   ::mallopt(M_MMAP_THRESHOLD, mapped_bytes);

@@ -265,8 +265,8 @@ core::result<void> evaluate_model(const evaluate_arguments& a) {
     return core::refused(fmt::format("SOURCE: wanted a model that finds the next token, got a {} model, which is not "
                                      "evaluated yet",
                                      family->model_type));
-  auto spec = models::parse_model_spec(from.model.json, from.model.ignored_keys);
-  if (!spec) return fail(spec.error().in("computing with the model"));
+  auto spec = computed_model(from);
+  if (!spec) return fail(spec.error());
   TROUPE_ASSIGN(auto tokenizer, tokenizer_of(a.tokenizer, from, spec->vocabulary));
   TROUPE_TRY(data::check_vocabulary(tokenizer->description(), spec->vocabulary));
   ::mallopt(M_MMAP_THRESHOLD, separate_bytes);

@@ -78,6 +78,12 @@ void add_loss(key_rows& t) {
       "Adds this times the squared logarithm of the softmax's sum (PaLM takes 1e-4), which keeps logits small.")
       .at_least(0)
       .into<&job::loss, &loss_section::z_loss>();
+  key("logit_soft_cap", number, "0.0",
+      "Limit that logits approach, by tanh, in a family whose config.json has none; evaluations and generated text "
+      "have it, too, and exported models do not. 0: none.")
+      .at_least(0)
+      .below(1e6)
+      .into<&job::loss, &loss_section::logit_soft_cap>();
 }
 
 void add_average(key_rows& t) {

@@ -151,6 +151,7 @@ class training : key_rules {
   void each_change_of_the_loss(auto f) const {
     if (config_.loss.label_smoothing != 0) f("loss.label_smoothing");
     if (config_.loss.z_loss != 0) f("loss.z_loss");
+    if (config_.loss.logit_soft_cap != 0) f("loss.logit_soft_cap");
   }
   void losses_of_a_host() const {
     each_change_of_the_loss(

@@ -47,10 +47,12 @@ struct parameter_group {
   bool trainable = true;
 };
 
-/// Configuration section `loss`: changes of the loss of each target in training; evaluations have none of them.
+/// Configuration section `loss`: changes of the loss of each target in training, which evaluations do not have, and a
+/// change of the model's logits, which everything that computes with the model has.
 struct loss_section {
   double label_smoothing = 0;  ///< part of the wanted probability that all tokens of the vocabulary share, from 0 to 1
   double z_loss = 0;           ///< factor of the squared logarithm of the softmax's sum, which is added
+  double logit_soft_cap = 0;   ///< logits x become cap * tanh(x / cap); 0: they stay as they are
 };
 
 /// Configuration section `ema`: an exponential moving average of the trained weights.

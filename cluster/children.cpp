@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
 #include "cluster/process.hpp"
 #include "core/clock.hpp"
+#include "core/system/cores.hpp"
 #include "core/system/signal_table.hpp"
 
 namespace troupe::cluster {
@@ -45,15 +47,24 @@ std::string children::condition_of(uint32_t place) const {
   const char state = end != std::string::npos && end + 2 < text.size() ? text[end + 2] : '?';
   if (state == 'T') return ": it is stopped (SIGSTOP)";
   if (state == 't') return ": it is stopped by a debugger; set a longer cluster.lost_after to debug it";
-  if (state == 'D') return ": it waits for a disk or a device that does not answer";
-  return {};
+  double load = 0;
+  const auto crowd = ::getloadavg(&load, 1) == 1 ? crowd_text(load, core::usable_cores()) : std::string();
+  if (state == 'D') return ": it waits for a disk, a device or memory" + crowd;
+  return crowd;
+}
+
+std::string crowd_text(double load, uint32_t cores) {
+  constexpr double crowded = 2;
+  if (cores == 0 || load <= crowded * cores) return {};
+  return fmt::format("; {:.0f} threads of its machine want {} cores, so that it may be healthy and starved: run less "
+                     "there, or set a longer cluster.lost_after",
+                     load, cores);
 }
 
 core::result<void> children::start(uint32_t place) {
   if (std::ranges::find(dying_, place, &std::pair<uint32_t, pid_t>::first) != dying_.end())
     return core::fail(core::error_kind::limit,
-                      "the previous one was killed and has not ended yet: it waits for a disk "
-                      "or a device that does not answer");
+                      "the previous one was killed and has not ended yet: it waits for a disk, a device or memory");
   TROUPE_ASSIGN(auto ends, make_pair());
   const int inherited = ends.second->number();
   const std::string link = fmt::format("{}:{}", inherited, place);

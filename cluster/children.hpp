@@ -25,6 +25,10 @@ struct children_setup {  ///< how a machine starts its processes of the job
   uint32_t places = 0;                 ///< number of processes in the whole job
 };
 
+/// Returns, for a sentence about a silent process, that the machine has far more threads that want to run (`load`) than
+/// cores; empty if it has not, or if `cores` is 0, unknown.
+std::string crowd_text(double load, uint32_t cores);
+
 class children {
  public:
   using received = std::function<void(uint32_t place, parcel p)>;

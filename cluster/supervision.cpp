@@ -110,7 +110,20 @@ void supervision::closed(uint32_t place, const std::string& how, int64_t now_ns)
   lose(place, how, now_ns);
 }
 
-void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
+void supervision::note_lateness(int64_t now_ns) {
+  const int64_t late_ns = beat_ns_ > 0 ? std::max<int64_t>(now_ns - beat_ns_, 0) : 0;
+  if (late_ns < late_ns_ && now_ns - was_late_ns_ <= job_.lost_after_ns) return;
+  late_ns_ = late_ns;
+  was_late_ns_ = now_ns;
+}
+
+std::string supervision::own_lateness() const {
+  if (late_ns_ <= cluster::beat_ns(job_.lost_after_ns)) return {};
+  return fmt::format("; the supervisor's own timers were up to {:.1f} s late, so its machine is too busy",
+                     double(late_ns_) / 1e9);
+}
+
+void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns, loss_cause cause) {
   member& m = members_[place];
   const bool was_starting = m.is == standing::starting;
   m.is = standing::absent;
@@ -124,7 +137,7 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
     m.start_ns = now_ns + std::min(backoff_max_ns, job_.backoff_ns << std::min(m.losses, 10U));
   ++m.losses;
   if (term_.is == phase::none) {
-    losses_.count_fruitless();
+    if (cause != loss_cause::silence) losses_.count_fruitless();
     const core::error early{error_kind::peer_lost,
                             what + (has_run_ ? " before the run could continue" : " before the first step")};
     if (!m.start_ns && was_starting) return end(true, early);
@@ -134,11 +147,11 @@ void supervision::lose(uint32_t place, const std::string& how, int64_t now_ns) {
   if (!has_seat(place)) return;
   const core::error why{error_kind::peer_lost, what};
   if (term_.is == phase::ending) return go_on_if_quiet();
-  end_by_loss(why);
+  end_by_loss(why, cause);
 }
 
-void supervision::end_by_loss(const core::error& why) {
-  losses_.count_fruitless();
+void supervision::end_by_loss(const core::error& why, loss_cause cause) {
+  if (cause != loss_cause::silence) losses_.count_fruitless();
   if (!job_.recovers) return end(true, why);
   if (const auto limit = losses_.beyond_limit()) return end(true, why.in(*limit));
   cause_ = why.text;
@@ -263,6 +276,7 @@ void supervision::tick(int64_t now_ns) {
   // True if this process was suspended: it could not receive messages, so other processes may have sent some.
   const bool was_away = now_ns - ticked_ns_ > job_.lost_after_ns / 2;
   ticked_ns_ = now_ns;
+  if (!was_away) note_lateness(now_ns);
   if (over_) return;
   if (term_.is == phase::none && now_ns - began_ns_ > job_.gathers_ns) {
     has_gathered_ = true;
@@ -287,9 +301,9 @@ void supervision::tick(int64_t now_ns) {
         continue;  // the agent of the process's machine is silent, too: look_at_machines() decides about the machine
       if (now_ns - m.last_contact_ns > job_.lost_after_ns)
         lose(p,
-             fmt::format("was silent for {:.1f} s (cluster.lost_after){}", double(now_ns - m.last_contact_ns) / 1e9,
-                         job_.condition ? job_.condition(p) : std::string()),
-             now_ns);
+             fmt::format("was silent for {:.1f} s (cluster.lost_after){}{}", double(now_ns - m.last_contact_ns) / 1e9,
+                         job_.condition ? job_.condition(p) : std::string(), own_lateness()),
+             now_ns, loss_cause::silence);
       else if (beats && !machines_.misses_beats(job_.machine_of(p), now_ns))
         send(p, m.clock.next(now_ns));
     }

@@ -152,9 +152,16 @@ class supervision {
   void received(uint32_t place, const leaving& m, int64_t now_ns);
   void received(uint32_t place, const failed& m, int64_t now_ns);
   void received(const replace_wanted& m);
-  void lose(uint32_t place, const std::string& how, int64_t now_ns);
+  /// Why a process counts as lost. A clock proves no fault: a machine that is too busy makes healthy processes silent,
+  /// so such losses count for cluster.restarts.max and not as losses with no step in between.
+  enum class loss_cause : uint8_t { ended, silence };
+  void lose(uint32_t place, const std::string& how, int64_t now_ns, loss_cause cause = loss_cause::ended);
   /// Ends the term because of a loss; ends the run if it has had too many losses.
-  void end_by_loss(const core::error& why);
+  void end_by_loss(const core::error& why, loss_cause cause);
+  /// Remembers how late this process itself calls tick().
+  void note_lateness(int64_t now_ns);
+  /// Returns a text about the supervisor's own timers, if they were late; else an empty one.
+  [[nodiscard]] std::string own_lateness() const;
   void end_followed();
   /// Returns a text about the links that processes of the term have lost, with the machines at their ends; empty if
   /// there are none.
@@ -225,6 +232,8 @@ class supervision {
   int64_t began_ns_ = 0;
   bool has_gathered_ = false;            ///< true if the next term waits for no machine any more
   int64_t ticked_ns_ = 0, beat_ns_ = 0;  ///< times of the last tick and of the next beat
+  /// Largest lateness of a tick in the last cluster.lost_after, and the time of that tick.
+  int64_t late_ns_ = 0, was_late_ns_ = 0;
   std::vector<action> actions_;
 };
 

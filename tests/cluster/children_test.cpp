@@ -25,6 +25,14 @@ void wait_for_hangup(const cluster::children& all) {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(a_crowded_machine_is_named_as_a_reason_to_be_silent) {
+  BOOST_TEST(cluster::crowd_text(4, 2).empty());
+  BOOST_TEST(cluster::crowd_text(31, 0).empty());
+  BOOST_TEST(cluster::crowd_text(31.2, 2) ==
+             "; 31 threads of its machine want 2 cores, so that it may be healthy and starved: run less there, or set "
+             "a longer cluster.lost_after");
+}
+
 BOOST_AUTO_TEST_CASE(a_message_to_a_process_that_has_gone_hides_none_of_its_last_messages) {
   std::vector<std::string> events;
   cluster::children all(

@@ -86,6 +86,16 @@ class world {
     supervision_.tick(now_);
     act();
   }
+  /// Lets time pass in steps of a second until the process, from which no message comes, is lost.
+  void hush(uint32_t p) {
+    for (int i = 0; i < 6; ++i) {
+      now_ += 1000 * ms;
+      for (uint32_t q = 0; q < members_.size(); ++q)
+        if (q != p && members_[q].alive) supervision_.hear(q, {beat{}, {}}, now_);
+      supervision_.tick(now_);
+      act();
+    }
+  }
   /// Delivers all messages that are in flight.
   void settle() {
     for (bool any = true; any;) {
@@ -479,6 +489,26 @@ BOOST_AUTO_TEST_CASE(losses_with_no_step_in_between_end_the_run) {
   }
   BOOST_TEST((w.code() == 1));
   BOOST_TEST(w.ended_with(0).find("losses with no step in between") != std::string::npos, w.ended_with(0));
+}
+
+BOOST_AUTO_TEST_CASE(silences_with_no_step_in_between_end_the_run_only_after_restarts_max) {
+  world w(job_of(2));
+  w.settle();
+  uint32_t rounds = 0;
+  for (; rounds < 20 && !w.code(); ++rounds) {
+    w.hush(1);
+    w.settle();
+    w.pass(31'000 * ms);
+    w.settle();
+    w.supervisor().hear(0, {between_steps{w.supervisor().term(), 0}, {}}, 1);
+    w.pass(0);
+    w.settle();
+  }
+  BOOST_TEST(rounds > 4U);
+  BOOST_TEST((w.code() == 1));
+  BOOST_TEST(w.ended_with(0).find("cluster.restarts.max allows") != std::string::npos, w.ended_with(0));
+  BOOST_TEST(w.said().find("was silent for ") != std::string::npos, w.said());
+  BOOST_TEST(w.said().find("; the supervisor's own timers were up to 0.8 s late") != std::string::npos, w.said());
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_process_is_lost_and_one_that_could_not_be_heard_is_not) {

@@ -163,7 +163,7 @@ std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups, c
   std::vector<plan::parameter_update> out;
   for (uint32_t q = 0; q < groups.group_of.size(); ++q) {
     const auto& options = groups.groups[groups.group_of[q]].options;
-    out.push_back({own_moments(groups, q) + (groups.average ? 1 : 0), planned_need(options)});
+    out.push_back({own_moments(groups, q) + (groups.average ? 1U : 0U), planned_need(options)});
     if (out.back().need != plan::update_need::whole_matrix) continue;
     out.back().rows = static_cast<uint64_t>(whole.parameters[q].shape.front());
     out.back().columns = whole.parameters[q].numel() / out.back().rows;

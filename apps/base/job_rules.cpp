@@ -3,14 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/commit/commit.hpp"
+#include "checkpoint/convert/folder_contents.hpp"
 #include "config/sections/parameter_groups.hpp"
+#include "core/system_error.hpp"
 #include "formats/names/wrapper_names.hpp"
 #include "job/blueprint.hpp"
 #include "job/model/adapters.hpp"
@@ -154,6 +159,43 @@ key_problem problem_of(const core::error& why) {
   return {"model", why.text};
 }
 
+/// Returns the key that names source `i` of the configuration.
+std::string key_of_source(const config::data_section& d, size_t i) {
+  const auto& path = d.sources[i].text;
+  if (d.sources.size() == 1)
+    for (const auto& [key, given] :
+         {std::pair{"data.text", &d.text}, {"data.chat", &d.chat}, {"data.instruct", &d.instruct},
+          {"data.labelled", &d.labelled}})
+      if (path == *given) return key;
+  return fmt::format("data.sources[{}].text", i);
+}
+
+/// Adds the files that a run would read and that do not exist. The machine on which a job of several hosts is checked
+/// need not be one of them.
+void add_absent_files(const config::job_config& job, std::vector<key_problem>& out) {
+  if (!job.cluster.hosts.empty()) return;
+  std::error_code e;
+  for (size_t i = 0; i < job.data.sources.size(); ++i) {
+    const auto& path = job.data.sources[i].text;
+    if (!path.empty() && !std::filesystem::exists(path, e))
+      out.push_back({key_of_source(job.data, i), core::path_error("read", path, ENOENT).text});
+  }
+  const auto& from = job.checkpoint.load.path;
+  // A run that has checkpoints of its own resumes from these.
+  if (from.empty() || std::filesystem::exists(from, e) ||
+      std::filesystem::is_directory(job.output / "checkpoints", e))
+    return;
+  if (const auto found = checkpoint::look_into(from); !found)
+    out.push_back({"checkpoint.load.path", found.error().text});
+}
+
+/// True if a key asks for what only a plan shows: a budget of memory, or one bucket for a weight that pipeline ranks
+/// share.
+bool needs_plan(const config::job_config& job) {
+  const bool has_budget = job.host_memory_budget > 0 || job.compile.memory_budget > 0 || job.cuda.memory_limit > 0;
+  return has_budget || (job.tied == config::tied_gradients::in_bucket && job.parallel.pipeline > 1);
+}
+
 }  // namespace
 
 std::vector<key_problem> job_problems(const config::job_config& job, intent why) {
@@ -172,6 +214,7 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
     out.push_back({adapters.error().key, adapters.error().text});
   add_shadowed_groups(job, *spec, out);
   add_objective_problems(job, *spec, why, out);
+  if (why == intent::check) add_absent_files(job, out);
   const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->longest();
   if (columns > spec->longest()) {
     out.push_back({"data.sequence_length",
@@ -209,8 +252,12 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
   // Degrees that are open have no values before a run chooses them.
   const bool is_sound = std::ranges::all_of(out, &key_problem::is_warning);
   if (why != intent::check || !is_sound || !job.open_degrees.empty()) return out;
-  if (const auto ok = job::check_described(std::make_shared<const config::job_config>(job)); !ok)
+  const auto shared = std::make_shared<const config::job_config>(job);
+  if (const auto ok = job::check_described(shared); !ok) {
     out.push_back(problem_of(ok.error()));
+  } else if (needs_plan(job)) {
+    if (const auto planned = job::make_blueprint(shared); !planned) out.push_back(problem_of(planned.error()));
+  }
   return out;
 }
 

@@ -14,7 +14,8 @@ enum class intent : uint8_t {
   /// The job is only checked: batches beyond this machine's memory cause a warning, or an error if no machine can hold
   /// them.
   look,
-  check,  ///< as `look`, and refuses what a run would refuse before it plans anything
+  /// as `look`, and refuses what a run would refuse before it plans anything, or because of a budget of memory
+  check,
   plan,   ///< the job is planned for any machine: the plan shows the memory that it needs
 };
 

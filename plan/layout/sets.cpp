@@ -187,8 +187,8 @@ core::result<void> place_units(job_layout& l) {
       const uint32_t here = pipeline_of_unit(l, u);
       if (l.pipeline_of[q] != none && l.pipeline_of[q] != here)
         return core::fail(core::error_kind::bad_input,
-                          fmt::format("{} is shared by units of pipeline ranks {} and {}: set tied_gradients: per_use, "
-                                      "or a pipeline.partition that keeps them on one rank",
+                          fmt::format("tied_gradients: {} is shared by units of pipeline ranks {} and {}: wanted "
+                                      "per_use, or a pipeline.partition that keeps them on one rank, got in_bucket",
                                       l.table->parameters[q].name, l.pipeline_of[q], here));
       l.pipeline_of[q] = here;
     }

@@ -106,6 +106,11 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_run_refuses_before_it_plans_is_refused_in_the
       {usual, {learns, "model.teacher=teacher"}, "model.teacher: wanted the model's vocabulary of 256 tokens, got 128"},
       {usual, {"parameter_groups=[{match: nothing_has_this_name, lr: 0.1}]"}, "parameter_groups[0].match: "},
       {usual,
+       {"parallel.pipeline=2", "tied_gradients=in_bucket"},
+       "tied_gradients: transformer.wte.weight is shared by units of pipeline ranks 0 and 1: wanted per_use, or "},
+      {usual, {"data.text=nowhere.txt"}, "nowhere.txt': No such file or directory"},
+      {usual, {"checkpoint.load.path=nowhere"}, "nowhere' does not exist"},
+      {usual,
        {"parameter_groups=[{match: '.*', trainable: false}]"},
        "parameter_groups: every parameter is frozen, there is nothing to train"}};
   for (const auto& each : all) {
@@ -119,6 +124,21 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_run_refuses_before_it_plans_is_refused_in_the
     const auto sentence = trained.err.substr(begin, trained.err.find('\n', begin) - begin);
     BOOST_TEST(has(checked.err, sentence), checked.err << " | wanted: " << sentence);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_that_no_plan_meets_and_each_absent_source_are_refused_at_their_keys) {
+  const command_folder at;
+  const auto checked = [&](const std::string& set) {
+    return check_exit(2, at.troupe({"config", "check", "job.yaml", "--set", set})).err;
+  };
+  const auto budget = checked("cluster.host_memory_budget=100000");
+  BOOST_TEST(has(budget, "error: cluster.host_memory_budget: wanted at least "), budget);
+  const command_folder two(
+      replaced(smallest, "{text: corpus.txt}", "{sources: [{text: corpus.txt}, {text: nowhere.txt}]}"));
+  const auto source = check_exit(2, two.troupe({"config", "check", "job.yaml"})).err;
+  BOOST_TEST(has(source, "error: data.sources[1].text: cannot read '"), source);
+  at.folder.write("out/checkpoints/note", "");  // a run that has checkpoints of its own loads these
+  check_exit(0, at.troupe({"config", "check", "job.yaml", "--set", "checkpoint.load.path=nowhere"}));
 }
 
 // The value of an override may have colons, and the name of a group spaces, before the key of a refusal.

@@ -109,11 +109,6 @@ void add_objective_problems(const config::job_config& job, const models::model_s
                                          spec.family->model_type, source.form)});
       break;
     }
-  for (const auto& set : job.data.validation)
-    if (set.form != "text")
-      out.push_back({"data.validation", fmt::format("wanted texts for a {} model, which finds masked tokens, got the "
-                                                    "set {} of the form {}",
-                                                    spec.family->model_type, set.name, set.form)});
   const auto& given = job.data.masking.mask_token_id;
   std::optional<uint64_t> token = spec.mask_token;
   if (given) token = given;

@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(a_null_is_refused_where_transformers_refuses_it_and_read_wh
   // The lists are transformers' own, of tests/peer/make_null_keys_fixture.py.
   const auto tests = std::filesystem::path(places::source_dir) / "tests/models";
   const auto json_in = [&](const std::string& file) {
-    return nlohmann::json::parse(*check_ok(core::read_file(tests / file, uint64_t{1} << 20)));
+    return nlohmann::json::parse(*tests::check_ok(core::read_file(tests / file, uint64_t{1} << 20)));
   };
   const auto lists = json_in("table/fixtures/null_keys.json");
   BOOST_TEST_REQUIRE(lists.size() > 10U);

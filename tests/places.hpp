@@ -15,6 +15,7 @@ extern const char* const own_pipeline_binary;
 extern const char* const own_layers_binary;
 extern const char* const fused_model_binary;  ///< path of the program of examples/own_model.cpp
 extern const char* const own_processes_binary;
+extern const char* const own_loop_binary;
 extern const char* const own_compression_binary;
 extern const char* const tensor_files_binary;
 extern const char* const host_program_binary;

@@ -10,12 +10,8 @@ using loader_self = loader_actor::stateful_pointer<loader_state>;
 std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& k) {
   if (s.cut) return s.cut(k);
   if (k.which == plan::plan_choice::evaluate) {
-    // An evaluation whose number is `step` reads the next micro-batches of the validation text, one for each rank in
-    // turn. If none is left for a rank, the rank repeats an earlier micro-batch, which the mean loss does not count
-    // (data::validation_rows).
-    const uint64_t n = data::validation_batches(*s.corpus, s.shape.rows);
-    const uint64_t index = (k.step * s.shape.ranks + k.rank) % std::max<uint64_t>(n, 1);
-    return std::make_shared<const data::batch>(data::make_validation_batch(*s.corpus, s.shape.rows, index));
+    const auto [set, index] = data::evaluated_place(*s.corpus, s.shape, k.step, k.rank);
+    return std::make_shared<const data::batch>(data::make_validation_batch(*s.corpus, s.shape.rows, index, set));
   }
   return std::make_shared<const data::batch>(data::make_batch(*s.corpus, s.shape, k.step, k.micro, k.rank));
 }

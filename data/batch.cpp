@@ -39,16 +39,17 @@ core::result<void> read_window(uint64_t /*row*/, const data::corpus::window& fro
 }
 
 /// Returns a batch of `rows` rows: row `r` has the tokens of window(place(r)), which read(r, window, row) writes, and
-/// place(r) as its sample number.
+/// place(r) as its sample number. `selects`: true if some inputs have no target.
 template <class Place, class Window, class Read>
-batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place place, Window window, Read read) {
+batch fill(const data::corpus& corpus, data_part part, bool selects, uint64_t rows, Place place, Window window,
+           Read read) {
   batch out;
   out.rows = rows;
   out.columns = corpus.sequence() + 1;
   out.tokens.resize(rows * out.columns);
   out.samples.resize(rows);
   if (corpus.document_mask()) out.document_start.resize(rows * corpus.sequence());
-  if (corpus.selects_targets()) out.targets.resize(rows * corpus.sequence());
+  if (selects) out.targets.resize(rows * corpus.sequence());
   uint64_t targets = 0;
   for (uint64_t r = 0; r < rows; ++r) {
     const uint64_t at = place(r);
@@ -65,14 +66,14 @@ batch fill(const data::corpus& corpus, data_part part, uint64_t rows, Place plac
     if (corpus.document_mask())
       from.stream->document_starts(from.first, row.first(corpus.sequence()),
                                    std::span(out.document_start).subspan(r * corpus.sequence(), corpus.sequence()));
-    if (corpus.selects_targets()) {
+    if (selects) {
       const auto mine = std::span(out.targets).subspan(r * corpus.sequence(), corpus.sequence());
       targets += corpus.masking() != nullptr ? corpus.masking()->apply(part, at, row.first(corpus.sequence()), mine)
                                              : from.stream->find_targets(from.first, row, mine);
     }
     out.samples[r] = at;
   }
-  if (corpus.selects_targets()) out.loss_factor = factor_of(out.targets.size(), targets);
+  if (selects) out.loss_factor = factor_of(out.targets.size(), targets);
   return out;
 }
 
@@ -85,7 +86,8 @@ batch failed_batch(std::string why) {
 template <class Read>
 batch training_rows(const corpus& corpus, uint64_t first, uint64_t rows, const left_out& skipped, Read read) {
   batch out = fill(
-      corpus, data_part::training, rows, [&](uint64_t r) { return skipped.position_of(first + r); },
+      corpus, data_part::training, corpus.selects_targets(), rows,
+      [&](uint64_t r) { return skipped.position_of(first + r); },
       [&](uint64_t position) { return corpus.training(position); }, read);
   if (out.failure) return out;
   out.by_token = core::order_of_inputs(out.tokens, corpus.sequence());
@@ -171,32 +173,54 @@ batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, 
   return out;
 }
 
-uint64_t validation_batches(const corpus& corpus, uint64_t rows) {
+uint64_t validation_batches(const corpus& corpus, uint64_t rows, size_t set) {
   if (rows == 0) return 0;
-  return core::div_up(corpus.validation_windows(), rows);
+  return core::div_up(corpus.validation_windows(set), rows);
 }
 
-uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index) {
-  const uint64_t windows = corpus.validation_windows();
-  return index < validation_batches(corpus, rows) ? std::min(rows, windows - index * rows) : 0;
+uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index, size_t set) {
+  const uint64_t windows = corpus.validation_windows(set);
+  return index < validation_batches(corpus, rows, set) ? std::min(rows, windows - index * rows) : 0;
 }
 
-core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint64_t index) {
-  const uint64_t windows = validation_rows(corpus, rows, index);
-  if (!corpus.selects_targets()) return static_cast<double>(windows) / static_cast<double>(rows);
-  TROUPE_ASSIGN(const uint64_t targets, corpus.validation_targets(index * rows, windows));
+core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint64_t index, size_t set) {
+  const uint64_t windows = validation_rows(corpus, rows, index, set);
+  if (!corpus.selects_targets_of(set)) return static_cast<double>(windows) / static_cast<double>(rows);
+  TROUPE_ASSIGN(const uint64_t targets, corpus.validation_targets(index * rows, windows, set));
   return static_cast<double>(targets);
 }
 
-batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index) {
-  if (rows == 0 || index >= validation_batches(corpus, rows))
+batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index, size_t set) {
+  if (rows == 0 || index >= validation_batches(corpus, rows, set))
     return failed_batch(
         fmt::format("no such validation batch: number {} of {} rows each; there are {} windows, a row each", index,
-                    rows, corpus.validation_windows()));
+                    rows, corpus.validation_windows(set)));
   const uint64_t first = index * rows;
   return fill(
-      corpus, data_part::validation, validation_rows(corpus, rows, index), [&](uint64_t r) { return first + r; },
-      [&](uint64_t window) { return corpus.validation(window); }, read_window);
+      corpus, data_part::validation, corpus.selects_targets_of(set), validation_rows(corpus, rows, index, set),
+      [&](uint64_t r) { return first + r; }, [&](uint64_t window) { return corpus.validation(window, set); },
+      read_window);
+}
+
+uint64_t evaluations_of(const corpus& corpus, const batch_shape& shape, size_t set) {
+  return core::div_up(corpus.validation_windows(set), shape.rows * shape.ranks);
+}
+
+uint64_t first_evaluation(const corpus& corpus, const batch_shape& shape, size_t set) {
+  uint64_t out = 0;
+  for (size_t before = 0; before < set; ++before) out += evaluations_of(corpus, shape, before);
+  return out;
+}
+
+validation_place evaluated_place(const corpus& corpus, const batch_shape& shape, uint64_t number, uint32_t rank) {
+  size_t set = 0;
+  for (; set + 1 < corpus.validation_sets(); ++set) {
+    const uint64_t here = evaluations_of(corpus, shape, set);
+    if (number < here) break;
+    number -= here;
+  }
+  const uint64_t batches = std::max<uint64_t>(1, validation_batches(corpus, shape.rows, set));
+  return {set, (number * shape.ranks + rank) % batches};
 }
 
 }  // namespace troupe::data

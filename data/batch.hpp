@@ -107,19 +107,36 @@ batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, 
 /// shape.first_step. Errors: those of reading.
 core::result<uint64_t> targets_of_step(const corpus& corpus, const batch_shape& shape, uint64_t step);
 
-/// Returns the number of validation batches, of `rows` windows each, that cover every whole window of the held-out text
+/// Returns the number of validation batches, of `rows` windows each, that cover every whole window of a validation set
 /// once.
-uint64_t validation_batches(const corpus& corpus, uint64_t rows);
+uint64_t validation_batches(const corpus& corpus, uint64_t rows, size_t set = 0);
 
 /// Returns the number of windows in validation batch `index`; 0 after the last batch.
-uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index);
+uint64_t validation_rows(const corpus& corpus, uint64_t rows, uint64_t index, size_t set = 0);
 
 /// Returns how much validation batch `index` counts in the mean loss: its part of the windows of a full batch, or, if
 /// some inputs have no target, its number of targets. 0 after the last batch. Errors: those of reading.
-core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint64_t index);
+core::result<double> validation_weight(const corpus& corpus, uint64_t rows, uint64_t index, size_t set = 0);
 
 /// Returns validation batch `index`, with windows in the corpus's order; the last batch may have fewer rows. `samples`
 /// holds the windows' numbers. The batch has a failure if `index` is too large.
-batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index);
+batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index, size_t set = 0);
+
+/// Returns the number of global micro-batches, one batch on each data rank, that cover a validation set once.
+uint64_t evaluations_of(const corpus& corpus, const batch_shape& shape, size_t set);
+
+/// Returns the number of the first global micro-batch of a validation set: evaluations number the sets one after the
+/// other.
+uint64_t first_evaluation(const corpus& corpus, const batch_shape& shape, size_t set);
+
+/// A validation batch: its set, and its number in the set.
+struct validation_place {
+  size_t set = 0;
+  uint64_t index = 0;
+};
+/// Returns the batch that data rank `rank` evaluates in global micro-batch `number` of first_evaluation(). If the set
+/// has no batch left for the rank, the rank repeats an earlier one, which the mean loss does not count
+/// (validation_rows).
+validation_place evaluated_place(const corpus& corpus, const batch_shape& shape, uint64_t number, uint32_t rank);
 
 }  // namespace troupe::data

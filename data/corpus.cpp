@@ -33,48 +33,87 @@ core::result<token_split> parts_of_stream(const token_stream& stream, const corp
   return token_split{{0, cut + 1}, {rows->validation_rows > 0 ? cut : end + 1, end + 1}};
 }
 
+/// Returns the tokens of a text for validation, all of which belong to its set; of packed rows, those for training.
+/// Refused: less than one window, packed rows of another length.
+core::result<token_range> tokens_of_text(const token_stream& stream, const corpus_options& options) {
+  if (!stream.packed() && stream.size() <= options.sequence)
+    return core::refused(
+        fmt::format("the validation text has {} tokens, shorter than one sequence, which takes {} and "
+                    "one more as the last target",
+                    stream.size(), options.sequence));
+  corpus_options whole = options;
+  whole.validation_fraction = 0;
+  TROUPE_ASSIGN(const auto split, parts_of_stream(stream, whole));
+  return split.train;
+}
+
 }  // namespace
 
-core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const corpus_options& options) {
+core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const corpus_options& options,
+                                  std::vector<validation_stream> validation) {
   std::vector<double> weights;
   for (const auto& s : sources) weights.push_back(s.weight);
   TROUPE_ASSIGN(const auto shares, shares_of(weights));
   std::vector<part> parts;
   std::optional<token_maker> maker;
+  const auto check_maker = [&maker](const token_stream& stream) -> core::result<void> {
+    const auto& other = stream.maker();
+    if (!other) return {};
+    if (maker) TROUPE_TRY(check_same_tokenizer(*maker, *other));
+    maker = other;
+    return {};
+  };
+  std::vector<held_out_part> ends;
   for (auto& s : sources) {
-    if (const auto& other = s.stream->maker()) {
-      if (maker) TROUPE_TRY(check_same_tokenizer(*maker, *other));
-      maker = other;
-    }
+    TROUPE_TRY(check_maker(*s.stream));
     const auto split = parts_of_stream(*s.stream, options);
     if (!split) return core::fail(split.error().in(s.name));
-    parts.push_back({std::move(s.stream), split->validation,
+    ends.push_back({s.stream, split->validation, s.name});
+    parts.push_back({std::move(s.stream),
                      sample_order(split->train, options.sequence, seed_of(options.seed, parts.size()), options.shuffle),
                      std::move(s.name)});
   }
-  return corpus(std::move(parts), interleave(shares), options);
+  corpus out(std::move(parts), interleave(shares), options);
+  out.add_set({}, std::move(ends));
+  for (auto& v : validation) {
+    TROUPE_TRY(check_maker(*v.stream));
+    const auto tokens = tokens_of_text(*v.stream, options);
+    if (!tokens) return core::fail(tokens.error().in(v.name));
+    std::vector<held_out_part> whole;
+    whole.push_back({std::move(v.stream), *tokens, std::move(v.name)});
+    out.add_set(std::move(v.set), std::move(whole));
+  }
+  return out;
 }
 
 corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& options)
     : parts_(std::move(parts)),
       mix_(std::move(mix)),
-      held_out_mix_(std::vector<uint64_t>{1}),
       sequence_(options.sequence),
       shuffle_(options.shuffle),
       document_mask_(options.document_mask),
       masking_(options.masking),
       refused_input_(options.refused_input) {
-  std::vector<uint64_t> windows;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    const uint64_t n = parts_[i].held_out.samples(sequence_);
-    if (n == 0) continue;
-    windows.push_back(n);
-    held_out_parts_.push_back(i);
-    validation_windows_ += n;
-  }
-  if (windows.size() > 1) held_out_mix_ = interleave(windows);
   selects_targets_ = masking_ != nullptr || std::any_of(parts_.begin(), parts_.end(),
                                                         [](const part& p) { return p.stream->selects_targets(); });
+}
+
+void corpus::add_set(std::string name, std::vector<held_out_part> parts) {
+  for (const auto& p : parts) held_out_tokens_ += p.tokens.size();
+  std::erase_if(parts, [&](const held_out_part& p) { return p.tokens.samples(sequence_) == 0; });
+  if (parts.empty()) return;
+  std::vector<uint64_t> windows;
+  uint64_t all = 0;
+  for (const auto& p : parts) {
+    windows.push_back(p.tokens.samples(sequence_));
+    all += windows.back();
+  }
+  held_out_.push_back({std::move(name), std::move(parts), interleave(windows), all});
+}
+
+const token_stream& corpus::stream(size_t i) const {
+  if (i < parts_.size()) return *parts_[i].stream;
+  return *held_out_[first_text() + i - parts_.size()].parts.front().stream;
 }
 
 corpus::window corpus::training(uint64_t position) const {
@@ -83,18 +122,23 @@ corpus::window corpus::training(uint64_t position) const {
   return {p.stream.get(), p.order.first_token_at(place.index), p.name};
 }
 
-corpus::window corpus::validation(uint64_t index) const {
-  assert(index < validation_windows_);
-  const auto place = held_out_mix_.at(index);
-  const auto& p = parts_[held_out_parts_[place.source]];
-  return {p.stream.get(), p.held_out.begin + place.index * sequence_, p.name};
+corpus::window corpus::validation(uint64_t index, size_t set) const {
+  assert(index < validation_windows(set));
+  const auto& from = held_out_[set];
+  const auto place = from.mix.at(index);
+  const auto& p = from.parts[place.source];
+  return {p.stream.get(), p.tokens.begin + place.index * sequence_, p.name};
 }
 
-uint64_t corpus::validation_tokens() const {
-  uint64_t n = 0;
-  for (const auto& p : parts_) n += p.held_out.size();
-  return n;
+uint64_t corpus::validation_windows(size_t set) const { return set < held_out_.size() ? held_out_[set].windows : 0; }
+
+bool corpus::selects_targets_of(size_t set) const {
+  if (masking_ != nullptr) return true;
+  return set < held_out_.size() &&
+         std::ranges::any_of(held_out_[set].parts, [](const held_out_part& p) { return p.stream->selects_targets(); });
 }
+
+uint64_t corpus::validation_tokens() const { return held_out_tokens_; }
 
 core::result<std::shared_ptr<const corpus::step_samples>> corpus::read_step(
     const std::vector<uint64_t>& positions) const {
@@ -115,11 +159,11 @@ core::result<std::shared_ptr<const corpus::step_samples>> corpus::read_step(
   return latest_->samples;
 }
 
-core::result<uint64_t> corpus::validation_targets(uint64_t first, uint64_t count) const {
+core::result<uint64_t> corpus::validation_targets(uint64_t first, uint64_t count, size_t set) const {
   std::vector<int64_t> inputs(sequence_);
   uint64_t out = 0;
   for (uint64_t w = first; w < first + count; ++w) {
-    const window from = validation(w);
+    const window from = validation(w, set);
     if (masking_ == nullptr) {
       out += from.stream->counted(from.first + 1, sequence_);
       continue;
@@ -131,7 +175,9 @@ core::result<uint64_t> corpus::validation_targets(uint64_t first, uint64_t count
 }
 
 bool corpus::tokens_are_bytes() const {
-  return std::all_of(parts_.begin(), parts_.end(), [](const part& p) { return p.stream->tokens_are_bytes(); });
+  for (size_t i = 0; i < streams(); ++i)
+    if (!stream(i).tokens_are_bytes()) return false;
+  return true;
 }
 
 }  // namespace troupe::data

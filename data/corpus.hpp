@@ -1,5 +1,6 @@
-// All data of a run: its sources, the proportions in which they are mixed, and the part of each that is held out for
-// validation. A position in the training order is one integer, which is all that a checkpoint stores to resume.
+// All data of a run: its sources, the proportions in which they are mixed, the part of each that is held out for
+// validation, and further texts for validation. A position in the training order is one integer, which is all that a
+// checkpoint stores to resume.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,13 @@ struct weighted_stream {
   std::string name{};  ///< name of the source, for errors
 };
 
+/// A text whose windows are a validation set of their own, which is never trained on.
+struct validation_stream {
+  std::string set;  ///< name of the set, not empty
+  std::shared_ptr<const token_stream> stream;
+  std::string name{};  ///< name of the text, for errors
+};
+
 struct corpus_options {            ///< how the sources are divided and cut into samples
   double validation_fraction = 0;  ///< share of each source that is held out for validation, from its end
   uint64_t sequence = 0;           ///< number of input tokens of a sample
@@ -44,8 +52,9 @@ struct corpus_options {            ///< how the sources are divided and cut into
 class corpus {
  public:
   /// Builds a corpus. Refused: no sources, invalid weights, a source shorter than a sequence, sources whose tokens are
-  /// known to be of two tokenizers, packed rows of another length.
-  static core::result<corpus> make(std::vector<weighted_stream> sources, const corpus_options& options);
+  /// known to be of two tokenizers, packed rows of another length; also of the texts in `validation`.
+  static core::result<corpus> make(std::vector<weighted_stream> sources, const corpus_options& options,
+                                   std::vector<validation_stream> validation = {});
 
   /// A window of sequence() + 1 tokens of one source.
   struct window {
@@ -55,10 +64,17 @@ class corpus {
   };
   [[nodiscard]] window training(uint64_t position) const;
 
-  /// Returns window number `index` of the held-out parts of all sources: every window occurs once, and the sources
-  /// alternate in proportion to their numbers of windows. Requires `index` < validation_windows().
-  [[nodiscard]] window validation(uint64_t index) const;
-  [[nodiscard]] uint64_t validation_windows() const { return validation_windows_; }
+  /// Returns the number of validation sets: the held-out parts of all sources, if there are any, are the first one, and
+  /// each text for validation is one more.
+  [[nodiscard]] size_t validation_sets() const { return held_out_.size(); }
+  /// Returns the name of a set; empty for the held-out parts of the sources.
+  [[nodiscard]] const std::string& validation_name(size_t set) const { return held_out_[set].set; }
+  /// Returns window number `index` of a set: every window occurs once, and in the set of the held-out parts the sources
+  /// alternate in proportion to their numbers of windows. Requires `index` < validation_windows(set).
+  [[nodiscard]] window validation(uint64_t index, size_t set = 0) const;
+  /// Returns the number of windows of a set; 0 if there is no such set.
+  [[nodiscard]] uint64_t validation_windows(size_t set = 0) const;
+  /// Returns the number of tokens of all sets.
   [[nodiscard]] uint64_t validation_tokens() const;
 
   /// Returns the number of samples in one epoch of source number `i`.
@@ -66,6 +82,9 @@ class corpus {
   [[nodiscard]] const std::vector<uint64_t>& shares() const { return mix_.shares(); }
   [[nodiscard]] size_t sources() const { return parts_.size(); }
   [[nodiscard]] const token_stream& source(size_t i) const { return *parts_[i].stream; }
+  /// Return the number of all streams, the sources' and then those of the texts for validation, and one of them.
+  [[nodiscard]] size_t streams() const { return parts_.size() + held_out_.size() - first_text(); }
+  [[nodiscard]] const token_stream& stream(size_t i) const;
   [[nodiscard]] uint64_t sequence() const { return sequence_; }
   [[nodiscard]] sample_shuffle shuffle() const { return shuffle_; }
   [[nodiscard]] bool document_mask() const { return document_mask_; }
@@ -73,9 +92,11 @@ class corpus {
   [[nodiscard]] const data::masking* masking() const { return masking_.get(); }
   /// Returns the token that no input may be; nullopt if every token may be one.
   [[nodiscard]] std::optional<uint32_t> refused_input() const { return refused_input_; }
-  /// True if some inputs of a window have no target: an encoder finds masked tokens, or a source has tokens that do not
-  /// count.
+  /// True if some inputs of a training window have no target: an encoder finds masked tokens, or a source has tokens
+  /// that do not count.
   [[nodiscard]] bool selects_targets() const { return selects_targets_; }
+  /// True if some inputs of the windows of a validation set have no target.
+  [[nodiscard]] bool selects_targets_of(size_t set) const;
   /// The training samples of a step, before masking, and how many targets they have.
   struct step_samples {
     std::vector<uint64_t> positions;
@@ -86,18 +107,30 @@ class corpus {
   /// for the same samples and take their rows from it. Errors: those of reading.
   [[nodiscard]] core::result<std::shared_ptr<const step_samples>> read_step(
       const std::vector<uint64_t>& positions) const;
-  /// Returns how many targets `count` windows of the held-out parts have, from window `first` on. Errors: those of
+  /// Returns how many targets `count` windows of a validation set have, from window `first` on. Errors: those of
   /// reading.
-  [[nodiscard]] core::result<uint64_t> validation_targets(uint64_t first, uint64_t count) const;
-  /// True if every source has one token for each byte of text: a loss per token is then a loss per byte.
+  [[nodiscard]] core::result<uint64_t> validation_targets(uint64_t first, uint64_t count, size_t set = 0) const;
+  /// True if every source and text for validation has one token for each byte of text: a loss per token is then a loss
+  /// per byte.
   [[nodiscard]] bool tokens_are_bytes() const;
 
  private:
   struct part {
     std::shared_ptr<const token_stream> stream;
-    token_range held_out;
     sample_order order;
     std::string name;
+  };
+  /// Tokens of a stream that belong to a validation set; at least one window.
+  struct held_out_part {
+    std::shared_ptr<const token_stream> stream;
+    token_range tokens;
+    std::string name;
+  };
+  struct held_out_set {
+    std::string set;                   ///< name of the set; empty: the held-out parts of the sources
+    std::vector<held_out_part> parts;  ///< at least one; exactly one in a named set
+    interleave mix;
+    uint64_t windows = 0;
   };
   /// The latest answer of read_step(); null before the first.
   struct latest_step {
@@ -105,13 +138,15 @@ class corpus {
     std::shared_ptr<const step_samples> samples;
   };
   corpus(std::vector<part> parts, interleave mix, const corpus_options& options);
+  /// Adds a set if it has a window; `parts` may contain parts without one.
+  void add_set(std::string name, std::vector<held_out_part> parts);
+  /// Returns the index in held_out_ of the first text for validation.
+  [[nodiscard]] size_t first_text() const { return !held_out_.empty() && held_out_.front().set.empty() ? 1 : 0; }
 
   std::vector<part> parts_;
   interleave mix_;
-  interleave held_out_mix_;
-  /// Indices of the sources that have held-out windows, in the order of held_out_mix_.
-  std::vector<size_t> held_out_parts_;
-  uint64_t validation_windows_ = 0;
+  std::vector<held_out_set> held_out_;
+  uint64_t held_out_tokens_ = 0;
   uint64_t sequence_ = 0;
   sample_shuffle shuffle_ = sample_shuffle::each_epoch;
   bool document_mask_ = false;

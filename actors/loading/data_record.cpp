@@ -86,6 +86,12 @@ core::result<formats::data_record> record_of(const data::corpus& corpus, const s
     out.sources.push_back({i < names.size() ? names[i] : "", corpus.shares()[i], stream.size(), digest});
     if (stream.maker()) out.end_of_text.emplace(stream.maker()->tokenizer.end_of_text);
   }
+  for (size_t i = corpus.sources(); i < corpus.streams(); ++i) {
+    const auto& stream = corpus.stream(i);
+    TROUPE_ASSIGN(const auto digest, digest_of_tokens(stream, digested_set_tokens));
+    const size_t set = corpus.validation_sets() - corpus.streams() + i;  // sets that are texts are the last ones
+    out.validation.push_back({corpus.validation_name(set), stream.size(), digest});
+  }
   out.shuffled = corpus.shuffle() == data::sample_shuffle::each_epoch;
   out.document_mask = corpus.document_mask();
   if (corpus.masking() != nullptr) out.masking = masking_record_of(corpus.masking()->options());
@@ -122,6 +128,11 @@ data_change compare(const formats::data_record& was, const formats::data_record&
     differs(
         fmt::format("documents end with {}, ended with {}", shown_end(*now.end_of_text), shown_end(*was.end_of_text)));
   out.has_other_order = !out.differences.empty();
+  for (const auto& after : now.validation) {
+    const auto before = std::ranges::find(was.validation, after.set, &formats::validation_record::set);
+    if (before != was.validation.end() && (before->tokens != after.tokens || before->digest != after.digest))
+      differs(fmt::format("the set {} of data.validation holds other tokens than before", core::shown(after.set)));
+  }
   if (was.document_mask && now.document_mask && *was.document_mask != *now.document_mask)
     differs(fmt::format("data.document_mask is {}, was {}", *now.document_mask, *was.document_mask));
   if (was.masking && now.masking)

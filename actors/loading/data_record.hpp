@@ -1,7 +1,7 @@
 // Compares the data of a run with the data that a checkpoint was trained on, to which the sample number in the
 // checkpoint refers. Owns the compared properties: the tokens, the token that ends documents, the window length, the
 // validation part, how sources are mixed and shuffled, whether attention stays within documents, and the choice of
-// masked tokens. Paths, times and file formats are not compared.
+// masked tokens; and the tokens of validation sets of the same name. Paths, times and file formats are not compared.
 #pragma once
 
 #include <string>
@@ -18,6 +18,8 @@ namespace troupe::actors {
 /// last tokens.
 inline constexpr uint64_t digested_tokens = uint64_t{1} << 22;
 inline constexpr uint64_t digested_block_tokens = 4096;
+/// Number of tokens of one validation set that its digest covers at most; the number of sets does not change digests.
+inline constexpr uint64_t digested_set_tokens = uint64_t{1} << 18;
 
 /// Returns the record by which a later run compares its data with `corpus`, whose sources are called `names`. The
 /// digest of packed samples covers which tokens count, and how the samples were made. Errors: those of reading the

@@ -26,10 +26,10 @@ std::string with_length(const facts_of_sources& facts) { return core::as_bytes(c
 core::result<void> give_texts(const training_data& data, cluster::process& link) {
   facts_of_sources facts;
   const auto& corpus = *data.corpus();
-  for (size_t i = 0; i < corpus.sources(); ++i) {
-    facts.push_back(data::told_streams::facts_of(corpus.source(i)));
+  for (size_t i = 0; i < corpus.streams(); ++i) {
+    facts.push_back(data::told_streams::facts_of(corpus.stream(i)));
     if (!facts.back()) continue;
-    TROUPE_ASSIGN(const auto descriptor, data::told_streams::descriptor_of(corpus.source(i)));
+    TROUPE_ASSIGN(const auto descriptor, data::told_streams::descriptor_of(corpus.stream(i)));
     TROUPE_TRY(link.give(first_text_offer + static_cast<uint32_t>(i), cluster::own(descriptor)));
   }
   const std::string text = with_length(facts);
@@ -47,7 +47,7 @@ core::result<void> share_texts(training_data& data, cluster::process& link, cons
   const bool reads = who.first_place_of(who.machine()) == link.place();
   if (!reads && data.corpus() != nullptr) return {};
   TROUPE_TRY(watch.begin(reading_phase));
-  facts_of_sources facts(data.sources().size());
+  facts_of_sources facts(data.num_texts());
   if (!reads) {
     TROUPE_ASSIGN(auto offered, link.take({facts_offer}));
     TROUPE_ASSIGN(const auto copy, duplicate(offered.at(facts_offer)->number()));
@@ -58,15 +58,14 @@ core::result<void> share_texts(training_data& data, cluster::process& link, cons
     length(bytes);
     core::byte_reader in(all.substr(sizeof bytes, bytes));
     in(facts);
-    if (!in.is_whole() || facts.size() != data.sources().size())
-      return core::fail(
-          error_kind::mismatch,
-          fmt::format("processes: wanted what is known of {} texts, got other bytes", data.sources().size()));
+    if (!in.is_whole() || facts.size() != data.num_texts())
+      return core::fail(error_kind::mismatch,
+                        fmt::format("processes: wanted what is known of {} texts, got other bytes", data.num_texts()));
   }
   std::vector<std::shared_ptr<const data::token_stream>> streams;
   for (size_t i = 0; i < facts.size() && data.corpus() == nullptr; ++i) {
     if (!facts[i]) {
-      TROUPE_ASSIGN(auto stream, data.open_source(data.sources()[i], watch));
+      TROUPE_ASSIGN(auto stream, data.open_text(i, watch));
       streams.push_back(std::move(stream));
       continue;
     }

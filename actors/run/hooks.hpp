@@ -45,7 +45,7 @@ struct session_hooks {
   /// Receives, before `on_step`, the start and end of each instruction of the step on every rank. The shared pointer
   /// also keeps the ranks' plans in memory.
   std::function<void(uint64_t step, std::shared_ptr<const std::vector<telemetry::rank_spans>>)> on_spans{};
-  /// Receives the validation loss in nats per token, measured after `step` steps.
+  /// Receives the loss of the first validation set in nats per token, measured after `step` steps.
   std::function<void(uint64_t step, double loss)> on_evaluation{};
   /// Called while `open` encodes text, about once per MiB of text. Returns false to end the opening with
   /// error_kind::stopped.

@@ -1,6 +1,7 @@
 #include "actors/run/inference.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -29,12 +30,12 @@ uint64_t output_bytes(const rank_report& rank) {
 /// the global micro-batch; `position`: the rank's position among the ranks that compute different samples.
 using window_share = std::function<double(uint64_t micro, uint32_t position)>;
 
-window_share shares_of(const loader_setup& loader) {
+window_share shares_of(const loader_setup& loader, size_t set) {
   // a host program's own batches have no corpus; all of them count equally
   if (loader.corpus == nullptr) return [](uint64_t, uint32_t) { return 1.0; };
-  return [&loader](uint64_t micro, uint32_t position) {
+  return [&loader, set](uint64_t micro, uint32_t position) {
     const auto& shape = loader.shape;
-    return double(data::validation_rows(*loader.corpus, shape.rows, micro * shape.ranks + position)) /
+    return double(data::validation_rows(*loader.corpus, shape.rows, micro * shape.ranks + position, set)) /
            double(shape.rows);
   };
 }
@@ -42,10 +43,10 @@ window_share shares_of(const loader_setup& loader) {
 /// Returns by how much the loss of a rank's micro-batch counts in the mean. Errors: those of reading the text.
 using loss_weight = std::function<core::result<double>(uint64_t micro, uint32_t position)>;
 
-loss_weight weights_of(const loader_setup& loader) {
+loss_weight weights_of(const loader_setup& loader, size_t set) {
   if (loader.corpus == nullptr) return [](uint64_t, uint32_t) { return 1.0; };
-  return [&loader](uint64_t micro, uint32_t position) {
-    return data::validation_weight(*loader.corpus, loader.shape.rows, micro * loader.shape.ranks + position);
+  return [&loader, set](uint64_t micro, uint32_t position) {
+    return data::validation_weight(*loader.corpus, loader.shape.rows, micro * loader.shape.ranks + position, set);
   };
 }
 
@@ -115,21 +116,45 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
   return static_cast<int64_t>(weight.size()) - 1;
 }
 
-/// Returns the number of global micro-batches to evaluate if `wanted` were requested; 0: all of the validation part.
-core::result<uint64_t> num_evaluations(const training_run& run, uint64_t wanted) {
+/// The micro-batches of an evaluation: `count` of a validation set, which are numbered from `first` on over all sets.
+struct evaluated_batches {
+  size_t set = 0;
+  uint64_t first = 0, count = 0;
+};
+
+/// Returns the index of the validation set with this name; of the first one for an empty name.
+core::result<size_t> set_named(const data::corpus& corpus, const std::string& name) {
+  if (corpus.validation_sets() == 0)
+    return core::refused("evaluation: there is no validation part; set data.validation_fraction or data.validation");
+  if (name.empty()) return size_t{0};
+  std::vector<std::string> names;
+  for (size_t set = 0; set < corpus.validation_sets(); ++set) {
+    if (corpus.validation_name(set) == name) return set;
+    if (!corpus.validation_name(set).empty()) names.push_back(corpus.validation_name(set));
+  }
+  return core::refused(fmt::format("evaluation: wanted one of the validation sets of data.validation{}{}, got '{}'",
+                                   names.empty() ? ", of which there is none" : ", ", fmt::join(names, ", "),
+                                   core::shown(name)));
+}
+
+/// Returns the micro-batches that `request` evaluates.
+core::result<evaluated_batches> batches_of(const training_run& run, const evaluation_request& request) {
   if (run.modules.model != nullptr) {
-    if (wanted > 0 && run.modules.model->evaluation) return wanted;
+    if (!request.set.empty())
+      return core::refused("evaluation: the host's own model has no validation sets with names, got '" +
+                           core::shown(request.set) + "'");
+    if (request.batches > 0 && run.modules.model->evaluation) return evaluated_batches{0, 0, request.batches};
     return core::fail(core::error_kind::bad_input,
                       run.modules.model->evaluation
                           ? "evaluation: wanted a number of batches of the host's own model, got 0"
                           : "evaluation: the host's own model has no evaluation batches");
   }
-  const uint64_t windows = run.data.corpus()->validation_windows();
-  if (windows == 0)
-    return core::fail(core::error_kind::bad_input,
-                      "evaluation: there is no validation part; set data.validation_fraction");
-  const uint64_t all = core::div_up(windows, run.term->loader.shape.rows * run.term->loader.shape.ranks);
-  return wanted > 0 ? std::min(wanted, all) : all;
+  const auto& corpus = *run.data.corpus();
+  const auto& shape = run.term->loader.shape;
+  TROUPE_ASSIGN(const size_t set, set_named(corpus, request.set));
+  const uint64_t all = data::evaluations_of(corpus, shape, set);
+  return evaluated_batches{set, data::first_evaluation(corpus, shape, set),
+                           request.batches > 0 ? std::min(request.batches, all) : all};
 }
 
 /// Proves the saves of the current weights if `loss`, which was computed with these, is finite.
@@ -139,15 +164,17 @@ void prove_saves(training_run& run, double loss) {
   run.host.deliver();
 }
 
-/// Evaluates `n` global micro-batches. Fails if processes are lost meanwhile; evaluate() then repeats the call with the
-/// remaining ranks.
-core::result<evaluation_report> evaluate_once(training_run& run, const evaluation_request& request, uint64_t n) {
+/// Evaluates the global micro-batches `which`. Fails if processes are lost meanwhile; evaluate() then repeats the call
+/// with the remaining ranks.
+core::result<evaluation_report> evaluate_once(training_run& run, const evaluation_request& request,
+                                              const evaluated_batches& which) {
+  const uint64_t n = which.count;
   const uint64_t together = run.term->plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
   const bool keeps = static_cast<bool>(request.on_output);
   // micro-batches per run; 1 until the size of an output is known
   uint64_t at_once = keeps ? 1 : together;
-  const auto share = shares_of(run.term->loader);
-  const auto weight_of = weights_of(run.term->loader);
+  const auto share = shares_of(run.term->loader, which.set);
+  const auto weight_of = weights_of(run.term->loader, which.set);
   evaluation_report out;
   double ranks_with_windows = 0;
   for (uint64_t done = 0; done < n;) {
@@ -157,11 +184,11 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
       return out;
     }
     const auto micros = static_cast<uint32_t>(std::min(n - done, at_once));
-    TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::evaluate, done,
-                                                   {.micros = micros,
-                                                    .keeps = keeps ? kept_outputs::scores : kept_outputs::none,
-                                                    .output = request.output,
-                                                    .computes_loss = request.compute_loss}));
+    const run_wish wish{.micros = micros,
+                        .keeps = keeps ? kept_outputs::scores : kept_outputs::none,
+                        .output = request.output,
+                        .computes_loss = request.compute_loss};
+    TROUPE_ASSIGN(auto did, run.steps.run_and_tell(plan::plan_choice::evaluate, which.first + done, wish));
     rank_reports& ranks = *did.ranks;
     for (uint32_t m = 0; m < (request.compute_loss ? micros : 0); ++m) {
       TROUPE_ASSIGN(const weighted_loss of, loss_of(ranks.front(), m, done + m, weight_of));
@@ -178,33 +205,38 @@ core::result<evaluation_report> evaluate_once(training_run& run, const evaluatio
     hand_over(ranks, done - micros, micros, request, share);
   }
   if (!request.compute_loss) return out;
-  if (ranks_with_windows == 0)
+  if (ranks_with_windows == 0) {
+    const auto& corpus = run.data.corpus();
+    const std::string set = corpus == nullptr ? std::string() : corpus->validation_name(which.set);
     return core::fail(
         core::error_kind::bad_input,
         fmt::format("evaluation: wanted a token that the model has to find, got none in {} batch{} of the "
-                    "validation part: raise data.masking.probability, or evaluate more windows "
-                    "(evaluation.batches, data.validation_fraction)",
-                    n, n == 1 ? "" : "es"));
+                    "validation {}: raise data.masking.probability, or evaluate more windows (evaluation.batches{})",
+                    n, n == 1 ? "" : "es", set.empty() ? "part" : "set " + set,
+                    set.empty() ? ", data.validation_fraction" : ""));
+  }
   out.loss /= ranks_with_windows;
   return out;
 }
 
 /// Evaluates with the averages of the weights in place of the weights, which are back in place afterwards. Errors: also
 /// those of exchange_averages().
-core::result<evaluation_report> evaluate_averages(training_run& run, const evaluation_request& request, uint64_t n) {
+core::result<evaluation_report> evaluate_averages(training_run& run, const evaluation_request& request,
+                                                  const evaluated_batches& which) {
   TROUPE_TRY(exchange_averages(run));
-  auto did = evaluate_once(run, request, n);
+  auto did = evaluate_once(run, request, which);
   const auto back = exchange_averages(run);
   if (did && !back) return core::fail(back.error());
   return did;
 }
 
-/// Records the loss of an evaluation, and passes it to the host program. A finite loss of the weights proves their
-/// saves; one of their averages does not.
-void tell_loss(training_run& run, const evaluation_report& did, bool is_averaged) {
-  run.recorder.record_loss(did.loss);
+/// Records the loss of an evaluation of a validation set, and passes that of the first set to the host program. A
+/// finite loss of the weights proves their saves; one of their averages does not.
+void tell_loss(training_run& run, const evaluation_report& did, size_t set, bool is_averaged) {
+  const auto& corpus = run.data.corpus();
+  run.recorder.record_loss(did.loss, corpus == nullptr ? std::string() : corpus->validation_name(set), set == 0);
   if (!is_averaged) prove_saves(run, did.loss);
-  if (run.host.hooks.on_evaluation) run.host.hooks.on_evaluation(run.progress.steps, did.loss);
+  if (set == 0 && run.host.hooks.on_evaluation) run.host.hooks.on_evaluation(run.progress.steps, did.loss);
 }
 
 /// Generates text. Fails if processes are lost meanwhile; generate() then repeats the call with the remaining ranks.
@@ -236,9 +268,9 @@ core::result<evaluation_report> evaluate(training_run& run, const evaluation_req
   const bool is_averaged = request.averaged.value_or(run.term->plan.config->ema.evaluate);
   return run.outlast([&]() -> core::result<evaluation_report> {
     // The number depends on the number of data ranks, which a loss of processes changes.
-    TROUPE_ASSIGN(const auto n, num_evaluations(run, request.batches));
-    auto did = is_averaged ? evaluate_averages(run, request, n) : evaluate_once(run, request, n);
-    if (did && request.compute_loss && !did->ended_early) tell_loss(run, *did, is_averaged);
+    TROUPE_ASSIGN(const auto which, batches_of(run, request));
+    auto did = is_averaged ? evaluate_averages(run, request, which) : evaluate_once(run, request, which);
+    if (did && request.compute_loss && !did->ended_early) tell_loss(run, *did, which.set, is_averaged);
     return did;
   });
 }

@@ -172,6 +172,8 @@ struct evaluated_output {
 /// The batches of an evaluation, and the results that are requested in addition to the loss.
 struct evaluation_request {
   uint64_t batches = 0;  ///< largest number of global micro-batches to evaluate; 0: all
+  /// Name of the validation set (session::validation_sets); empty: the first one.
+  std::string set{};
   /// Called on the caller's thread for each micro-batch in order, and for each data rank in order. The spans in its
   /// argument are valid only during the call. Empty: outputs are not stored.
   std::function<void(const evaluated_output&)> on_output{};

@@ -77,6 +77,7 @@ telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool
   if (c.wandb.enabled)
     o.curves.wandb =
         telemetry::wandb_options{c.output / "wandb", c.wandb.project, c.wandb.group, c.wandb.team, tracked(c, "")};
+  for (const auto& set : c.data.validation) o.curves.validation_sets.push_back(set.name);
   o.labels.loss_scale = c.fp16.enabled;
   o.labels.breakdown = c.wall_clock_breakdown;
   o.report = c.telemetry.report && !c.output.empty();
@@ -270,10 +271,15 @@ void run_recorder::go_back() {
                        run_.progress.steps > 0 ? run_.term->loader.shape.samples_before(run_.progress.steps) : 0});
 }
 
-void run_recorder::record_loss(double loss) {
+void run_recorder::record_loss(double loss, const std::string& set, bool is_first) {
   auto v = std::make_shared<telemetry::validation_values>();
-  *v = {run_.progress.steps, run_.term->loader.shape.samples_before(run_.progress.steps), loss, core::unix_seconds()};
-  last_validation_ = v;
+  *v = {run_.progress.steps,
+        run_.term->loader.shape.samples_before(run_.progress.steps),
+        loss,
+        core::unix_seconds(),
+        set,
+        is_first};
+  if (is_first) last_validation_ = v;
   if (!is_open_ || is_closed_) return;
   if (auto place = queue_.admit())
     post(run_.term->members->telemetry, record_validation{std::move(v), std::move(place)});

@@ -44,8 +44,9 @@ class run_recorder {
   void record_nothing() { is_open_ = is_closed_ = true; }
 
   void record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans);
-  /// Records `loss`, the validation loss after the steps done so far.
-  void record_loss(double loss);
+  /// Records `loss`, the loss over a validation set after the steps done so far. `set`: the set's name, empty for the
+  /// held-out part of the sources; `is_first`: the set is the run's first one, whose loss is the run's.
+  void record_loss(double loss, const std::string& set, bool is_first);
   /// Implements session::record.
   core::result<void> record_metric(std::string_view name, double value);
   /// Removes the records of steps after the present one. Call when the run has returned to an earlier step.

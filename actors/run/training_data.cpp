@@ -1,6 +1,7 @@
 #include "actors/run/training_data.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -20,8 +21,10 @@ namespace troupe::actors {
 namespace {
 
 /// Refuses a text key (the field of JSON records that contains text) that no source uses; `common` is the key of
-/// sources that have no key of their own.
+/// sources and validation sets that have no key of their own. `streams` has the sources' streams and then those of the
+/// sets.
 core::result<void> check_text_keys(const std::vector<config::data_source>& sources,
+                                   const std::vector<config::validation_set>& sets,
                                    const std::vector<std::shared_ptr<const data::token_stream>>& streams,
                                    const std::string& common) {
   const auto idle = [](const std::string& key, const std::string& source) {
@@ -40,21 +43,35 @@ core::result<void> check_text_keys(const std::vector<config::data_source>& sourc
     if (!is_own && !has_keys) without_use = &sources[i];
     is_used = is_used || (!is_own && has_keys);
   }
+  for (size_t i = 0; i < sets.size() && sources.size() + i < streams.size(); ++i)
+    is_used = is_used || (sets[i].text_key == common && streams[sources.size() + i]->summary().has_keys);
   return is_used || without_use == nullptr ? core::result<void>{} : idle("data.text_key", without_use->text.string());
 }
 
-/// Refuses a validation part in which an encoder has no token to find, whose loss would be the mean of nothing.
-core::result<void> check_validation_part(const data::corpus& corpus) {
-  const uint64_t windows = corpus.validation_windows();
-  if (corpus.masking() == nullptr || windows == 0) return {};
-  for (uint64_t w = 0; w < windows; ++w) {
-    TROUPE_ASSIGN(const uint64_t targets, corpus.validation_targets(w, 1));
-    if (targets > 0) return {};
+/// True if the model has a token to find in a validation set.
+core::result<bool> has_targets(const data::corpus& corpus, size_t set) {
+  for (uint64_t w = 0; w < corpus.validation_windows(set); ++w) {
+    TROUPE_ASSIGN(const uint64_t targets, corpus.validation_targets(w, 1, set));
+    if (targets > 0) return true;
   }
-  return core::fail(core::error_kind::bad_input,
-                    fmt::format("data.validation_fraction: wanted a token that the model has to find in the validation "
-                                "part, got none in its {} window{}: raise it or data.masking.probability",
-                                windows, windows == 1 ? "" : "s"));
+  return false;
+}
+
+/// Refuses a validation set in which an encoder has no token to find, whose loss would be the mean of nothing.
+core::result<void> check_validation_sets(const data::corpus& corpus) {
+  for (size_t set = 0; corpus.masking() != nullptr && set < corpus.validation_sets(); ++set) {
+    TROUPE_ASSIGN(const bool has_some, has_targets(corpus, set));
+    if (has_some) continue;
+    const auto& name = corpus.validation_name(set);
+    const uint64_t windows = corpus.validation_windows(set);
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format("{}: wanted a token that the model has to find in the validation {}, got none in its {} window{}: "
+                    "raise {}data.masking.probability",
+                    name.empty() ? std::string("data.validation_fraction") : "data.validation." + name,
+                    name.empty() ? "part" : "set", windows, windows == 1 ? "" : "s", name.empty() ? "it or " : ""));
+  }
+  return {};
 }
 
 }  // namespace
@@ -124,8 +141,8 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
   TROUPE_TRY(open_format());
   if (is_shared) return {};  // share_texts() reads them, once per machine
   std::vector<std::shared_ptr<const data::token_stream>> streams;
-  for (const auto& source : sources()) {
-    TROUPE_ASSIGN(auto stream, open_source(source, watch));
+  for (size_t i = 0; i < num_texts(); ++i) {
+    TROUPE_ASSIGN(auto stream, open_text(i, watch));
     streams.push_back(std::move(stream));
   }
   return take_streams(std::move(streams));
@@ -133,7 +150,7 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
 
 core::result<void> training_data::open_format() {
   const auto& d = config_->data;
-  if (!config::has_form(d, "chat", "instruct")) return {};
+  if (!config::has_any_form(d, "chat", "instruct")) return {};
   auto opened = data::chat_format::open(d.tokenizer_path, d.chat_template, d.chat_date);
   if (!opened) return core::fail(opened.error().in("data.chat"));
   if (auto ok = data::check_vocabulary(opened->tokenizer().description(), vocabulary_); !ok)
@@ -142,8 +159,9 @@ core::result<void> training_data::open_format() {
   return {};
 }
 
-core::result<std::shared_ptr<const data::token_stream>> training_data::open_packed(
-    const config::data_source& s, const data::source_options& from) const {
+core::result<std::shared_ptr<const data::token_stream>> training_data::open_packed(const config::data_source& s,
+                                                                                   const data::source_options& from,
+                                                                                   double held_out) const {
   const auto& d = config_->data;
   if (spec_.family->is_encoder)
     return core::refused(
@@ -160,7 +178,7 @@ core::result<std::shared_ptr<const data::token_stream>> training_data::open_pack
   if (s.text_key != data::source_options{}.text_key) how.reading.messages_key = s.text_key;
   how.reading.vocab_size = vocabulary_;
   how.sequence = sequence_;
-  how.validation_fraction = d.validation_fraction;
+  how.validation_fraction = held_out;
   how.fill = tokenizer_->end_of_text().value_or(0);
   // Some families give the padding token no position, so no input may be it.
   if (spec_.first_position > 0 && spec_.padding_token == how.fill) how.fill = how.fill == 0 ? 1 : 0;
@@ -173,9 +191,16 @@ std::vector<config::data_source> training_data::sources() const {
   return {{c.data.text, 1, c.data.text_key}};  // without data.sources, the one text is the source
 }
 
-core::result<std::shared_ptr<const data::token_stream>> training_data::open_source(const config::data_source& s,
-                                                                                   opening_watch& watch) const {
+size_t training_data::num_texts() const { return sources().size() + config_->data.validation.size(); }
+
+core::result<std::shared_ptr<const data::token_stream>> training_data::open_text(size_t number,
+                                                                                 opening_watch& watch) const {
   const auto& c = *config_;
+  const auto trained = sources();
+  const bool is_trained = number < trained.size();
+  const config::data_source& s =
+      is_trained ? trained[number]
+                 : static_cast<const config::data_source&>(c.data.validation[number - trained.size()]);
   data::source_options source;
   source.path = s.text;
   source.max_bytes = c.data.max_bytes;
@@ -188,7 +213,8 @@ core::result<std::shared_ptr<const data::token_stream>> training_data::open_sour
     const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
     return (!on_reading_ || on_reading_(r)) && watch.go_on(share).has_value();
   };
-  auto stream = s.form == "text" ? data::open_tokens(source) : open_packed(s, source);
+  auto stream = s.form == "text" ? data::open_tokens(source)
+                                 : open_packed(s, source, is_trained ? c.data.validation_fraction : 0);
   if (!stream) return stream;
   if (auto ok = data::check_bytes_as_ids((*stream)->tokens_are_bytes(), c.data.tokenizer, vocabulary_); !ok)
     return core::fail(ok.error().in("'" + s.text.string() + "'"));
@@ -198,24 +224,35 @@ core::result<std::shared_ptr<const data::token_stream>> training_data::open_sour
 core::result<void> training_data::take_streams(std::vector<std::shared_ptr<const data::token_stream>> streams) {
   const auto& c = *config_;
   const auto from = sources();
-  TROUPE_TRY(check_text_keys(from, streams, c.data.text_key));
+  TROUPE_TRY(check_text_keys(from, c.data.validation, streams, c.data.text_key));
+  std::vector<data::validation_stream> validation;
+  for (size_t i = 0; i < c.data.validation.size(); ++i) {
+    const auto& set = c.data.validation[i];
+    const bool has_own_key = set.text_key != c.data.text_key && set.text_key != data::source_options{}.text_key;
+    if (has_own_key && !streams[from.size() + i]->summary().has_keys)
+      return core::refused(
+          fmt::format("data.validation.{}.text_key would do nothing: '{}' is plain text or tokens: "
+                      "remove it",
+                      set.name, set.text.string()));
+    validation.push_back({set.name, std::move(streams[from.size() + i]), set.text.string()});
+  }
   std::vector<data::weighted_stream> weighted;
   for (size_t i = 0; i < from.size(); ++i)
     weighted.push_back({std::move(streams[i]), from[i].weight, from[i].text.string()});
   TROUPE_ASSIGN(auto masking, make_masking());
   // Some families give the padding token no position; their first position is then greater than 0.
   const bool refuses_padding = spec_.first_position > 0;
-  TROUPE_ASSIGN(
-      auto corpus,
-      data::corpus::make(std::move(weighted),
-                         {.validation_fraction = c.data.validation_fraction,
-                          .sequence = sequence_,
-                          .seed = c.seed,
-                          .shuffle = c.data.shuffle ? data::sample_shuffle::each_epoch : data::sample_shuffle::none,
-                          .document_mask = c.data.document_mask,
-                          .masking = std::move(masking),
-                          .refused_input = refuses_padding ? spec_.padding_token : std::nullopt}));
-  TROUPE_TRY(check_validation_part(corpus));
+  TROUPE_ASSIGN(auto corpus, data::corpus::make(std::move(weighted),
+                                                {.validation_fraction = c.data.validation_fraction,
+                                                 .sequence = sequence_,
+                                                 .seed = c.seed,
+                                                 .shuffle = c.data.shuffle ? data::sample_shuffle::each_epoch
+                                                                           : data::sample_shuffle::none,
+                                                 .document_mask = c.data.document_mask,
+                                                 .masking = std::move(masking),
+                                                 .refused_input = refuses_padding ? spec_.padding_token : std::nullopt},
+                                                std::move(validation)));
+  TROUPE_TRY(check_validation_sets(corpus));
   corpus_ = std::make_shared<const data::corpus>(std::move(corpus));
   if (c.checkpoint.is_on()) (void)record();  // reads the texts now, while their files exist
   return {};
@@ -237,6 +274,11 @@ std::vector<std::string> training_data::sentences() const {
   const auto named = sources();
   for (size_t i = 0; i < corpus_->sources() && i < named.size(); ++i)
     out.push_back(data::sentence_of(corpus_->source(i).summary(), named[i].text.string()));
+  for (size_t i = 0; i < config_->data.validation.size(); ++i) {
+    const auto& set = config_->data.validation[i];
+    const auto& summary = corpus_->stream(corpus_->sources() + i).summary();
+    out.push_back(fmt::format("validation set {}: {}", set.name, data::sentence_of(summary, set.text.string())));
+  }
   if (const auto& lost = tokenizer_ == nullptr ? std::vector<uint8_t>() : tokenizer_->description().lost_bytes;
       !lost.empty())
     out.push_back(fmt::format("tokenizer '{}': texts lose the bytes for which it has no token: {}",

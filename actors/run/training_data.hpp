@@ -41,10 +41,11 @@ class training_data {
   core::result<void> open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model,
                           const std::shared_ptr<const read_texts>& texts, bool is_shared,
                           std::function<bool(const data::reading_progress&)> on_reading, opening_watch& watch);
-  /// Reads one source into tokens. Errors: bad_input, io, stopped.
-  core::result<std::shared_ptr<const data::token_stream>> open_source(const config::data_source& source,
-                                                                      opening_watch& watch) const;
-  /// Makes the corpus from the tokens `streams`, one stream for each of sources().
+  /// Returns the number of texts that the run reads: the data sources, then the validation sets.
+  [[nodiscard]] size_t num_texts() const;
+  /// Reads text number `number` into tokens. Errors: bad_input, io, stopped.
+  core::result<std::shared_ptr<const data::token_stream>> open_text(size_t number, opening_watch& watch) const;
+  /// Makes the corpus from the tokens `streams`, one stream for each text.
   core::result<void> take_streams(std::vector<std::shared_ptr<const data::token_stream>> streams);
 
   /// Returns the configuration's data sources in their order.
@@ -75,9 +76,10 @@ class training_data {
   /// Opens the chat template and the tokenizer of conversations, if a source has some.
   core::result<void> open_format();
   /// Reads a source whose samples are more than a text.
+  /// `held_out`: fraction of its samples that is held out for validation.
   [[nodiscard]] core::result<std::shared_ptr<const data::token_stream>> open_packed(const config::data_source& source,
-                                                                                    const data::source_options& from)
-      const;
+                                                                                    const data::source_options& from,
+                                                                                    double held_out) const;
 
   models::model_spec spec_;
   uint64_t vocabulary_ = 0, sequence_ = 0;

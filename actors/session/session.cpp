@@ -201,6 +201,14 @@ uint64_t session::validation_tokens() const {
   return corpus == nullptr ? 0 : corpus->validation_tokens();
 }
 
+std::vector<std::string> session::validation_sets() const {
+  std::vector<std::string> out;
+  const auto& corpus = run_->data.corpus();
+  for (size_t set = 0; corpus != nullptr && set < corpus->validation_sets(); ++set)
+    out.push_back(corpus->validation_name(set));
+  return out;
+}
+
 const plan::rank_plan& session::training_plan(uint32_t rank) const {
   return *run_->term->program_of(plan::plan_choice::train, rank)->plan;
 }

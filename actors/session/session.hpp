@@ -133,9 +133,9 @@ class session {  ///< one training run, from its opening to its end
   /// fails, and the states can be saved.
   core::result<void> compile(std::vector<scheduled_passes> schedule);
 
-  /// Returns the mean loss over the validation part, in nats per token, of at most `batches` global micro-batches (0:
-  /// all). Every window counts once: the last global micro-batch may have fewer windows, and some ranks none. Errors:
-  /// bad_input if the model has to find no token of these windows (data.masking), so that there is no mean.
+  /// Returns the mean loss over the first validation set, in nats per token, of at most `batches` global micro-batches
+  /// (0: all). Every window counts once: the last global micro-batch may have fewer windows, and some ranks none.
+  /// Errors: bad_input if the model has to find no token of these windows (data.masking), so that there is no mean.
   core::result<double> evaluate(uint64_t batches = 0);
   /// Evaluates as `request` says, and also returns the loss of each micro-batch and, on request, the model's outputs.
   /// The numbers do not depend on how the model is cut into pipeline stages; several micro-batches of a pipeline are
@@ -230,6 +230,9 @@ class session {  ///< one training run, from its opening to its end
   /// and those in checkpoints from which the run has continued.
   [[nodiscard]] const std::vector<core::left_out_steps>& left_out() const;
   [[nodiscard]] uint64_t validation_tokens() const;
+  /// Returns the names of the validation sets: an empty name for the held-out part of the sources, if there is one, and
+  /// then those of `data.validation`. Evaluations use the first one unless they name another.
+  [[nodiscard]] std::vector<std::string> validation_sets() const;
   [[nodiscard]] uint64_t sequence() const;  ///< returns the number of tokens of a sample
   /// Returns the model's family by its model_type, such as llama; empty for a host program's own model.
   [[nodiscard]] std::string model_type() const;

@@ -181,6 +181,7 @@ class examination {
     const token_file token(job_.config.output);
     look_question q{token.folder(), token.path(), {}};
     for (const auto& source : job_.config.data.sources) q.files.push_back(source.text);
+    for (const auto& set : job_.config.data.validation) q.files.push_back(set.text);
     if (!job_.config.data.tokenizer_path.empty()) q.files.push_back(job_.config.data.tokenizer_path);
     TROUPE_ASSIGN(const auto answers, ask_all([&](uint32_t) { return q; }));
     for (const auto& [host, text] : answers) {

@@ -109,6 +109,11 @@ void add_objective_problems(const config::job_config& job, const models::model_s
                                          spec.family->model_type, source.form)});
       break;
     }
+  for (const auto& set : job.data.validation)
+    if (set.form != "text")
+      out.push_back({"data.validation", fmt::format("wanted texts for a {} model, which finds masked tokens, got the "
+                                                    "set {} of the form {}",
+                                                    spec.family->model_type, set.name, set.form)});
   const auto& given = job.data.masking.mask_token_id;
   std::optional<uint64_t> token = spec.mask_token;
   if (given) token = given;
@@ -158,9 +163,10 @@ key_problem problem_of(const core::error& why) {
 std::string key_of_source(const config::data_section& d, size_t i) {
   const auto& path = d.sources[i].text;
   if (d.sources.size() == 1)
-    for (const auto& [key, given] :
-         {std::pair{"data.text", &d.text}, {"data.chat", &d.chat}, {"data.instruct", &d.instruct},
-          {"data.labelled", &d.labelled}})
+    for (const auto& [key, given] : {std::pair{"data.text", &d.text},
+                                     {"data.chat", &d.chat},
+                                     {"data.instruct", &d.instruct},
+                                     {"data.labelled", &d.labelled}})
       if (path == *given) return key;
   return fmt::format("data.sources[{}].text", i);
 }
@@ -175,10 +181,13 @@ void add_absent_files(const config::job_config& job, std::vector<key_problem>& o
     if (!path.empty() && !std::filesystem::exists(path, e))
       out.push_back({key_of_source(job.data, i), core::path_error("read", path, ENOENT).text});
   }
+  for (const auto& set : job.data.validation)
+    if (!set.text.empty() && !std::filesystem::exists(set.text, e))
+      out.push_back({"data.validation",
+                     fmt::format("the set {}: {}", set.name, core::path_error("read", set.text, ENOENT).text)});
   const auto& from = job.checkpoint.load.path;
   // A run that has checkpoints of its own resumes from these.
-  if (from.empty() || std::filesystem::exists(from, e) ||
-      std::filesystem::is_directory(job.output / "checkpoints", e))
+  if (from.empty() || std::filesystem::exists(from, e) || std::filesystem::is_directory(job.output / "checkpoints", e))
     return;
   if (const auto found = checkpoint::look_into(from); !found)
     out.push_back({"checkpoint.load.path", found.error().text});

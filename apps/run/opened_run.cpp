@@ -152,22 +152,40 @@ void opened_run::tell_spike(const actors::loss_spike& s) {
   page_->line(spike_sentence(s));
 }
 
-// Evaluates the model after step `step`. Ends the evaluation after the current batch, without a result, once `is_over`
-// returns true, so that the run's last states can be saved without delay.
+// Evaluates all validation sets after step `step`. Ends the evaluation after the current batch, without a result, once
+// `is_over` returns true, so that the run's last states can be saved without delay.
 core::result<void> opened_run::evaluate(uint64_t step, const std::function<bool()>& is_over) {
   last_evaluated_.reset();
+  bool is_whole = true, is_first = true;
+  for (const std::string& set : session_.validation_sets()) {
+    TROUPE_ASSIGN(is_whole, evaluate_set(set, is_first, step, is_over));
+    if (!is_whole) return {};
+    is_first = false;
+  }
+  last_evaluated_ = step;
+  return {};
+}
+
+// Evaluates one validation set, of which the first decides the run's validation loss. Returns false if the evaluation
+// was ended early.
+core::result<bool> opened_run::evaluate_set(const std::string& set, bool is_first, uint64_t step,
+                                            const std::function<bool()>& is_over) {
   state_.enter("evaluating");
-  auto did = session_.evaluate({.batches = config_.evaluation.batches, .go_on = [&is_over] { return !is_over(); }});
+  auto did = session_.evaluate(
+      {.batches = config_.evaluation.batches, .set = set, .go_on = [&is_over] { return !is_over(); }});
   state_.enter("training");
   if (!did) return core::fail(did.error());
-  if (did->ended_early) return {};
-  last_evaluated_ = step;
+  if (did->ended_early) return false;
   // A finite loss of the averages says nothing about the weights.
   if (!config_.ema.evaluate || !std::isfinite(did->loss)) saved_.note_evaluation(step, did->loss);
-  state_.evaluation(did->loss);
-  end_.validation_loss = did->loss;
-  show_.evaluation(step, did->loss);
-  return {};
+  show_.evaluation(step, did->loss, set);
+  if (is_first) {
+    state_.evaluation(did->loss);
+    end_.validation_loss = did->loss;
+  } else if (page_ != nullptr) {
+    page_->line(fmt::format("validation loss {:.4f} of {} after step {}", did->loss, set, step));
+  }
+  return true;
 }
 
 // Renders sample.question before the first step, so that a run whose template cannot render it does not train in vain.

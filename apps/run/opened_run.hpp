@@ -54,6 +54,8 @@ class opened_run {
   void count(const actors::step_report& r);
   void tell_spike(const actors::loss_spike& s);
   core::result<void> evaluate(uint64_t step, const std::function<bool()>& is_over);
+  core::result<bool> evaluate_set(const std::string& set, bool is_first, uint64_t step,
+                                  const std::function<bool()>& is_over);
   core::result<void> prepare_question();
   core::result<void> sample();
   core::result<void> answer_question();

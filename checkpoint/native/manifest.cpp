@@ -165,6 +165,7 @@ core::result<void> check_group_changes(const run_state& r) {
 
 core::result<void> check_data(const formats::data_record& d) {
   TROUPE_TRY(limited("sources of its data", d.sources.size(), formats::max_recorded_sources));
+  TROUPE_TRY(limited("validation sets of its data", d.validation.size(), formats::max_recorded_sources));
   if (!(d.validation_fraction >= 0 && d.validation_fraction < 1))
     return bad("its validation fraction must be at least 0 and below 1");
   return {};

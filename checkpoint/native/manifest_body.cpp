@@ -61,6 +61,12 @@ std::string data_of(const run_state& r) {
     out += fmt::format("{}[{},{},{},\"{}\"]", i == 0 ? "" : ",", name, x.share, x.tokens, storage::to_hex(x.digest));
   }
   out += "]";
+  for (size_t i = 0; i < r.data->validation.size(); ++i) {
+    const auto& x = r.data->validation[i];
+    out += fmt::format("{}[{},{},\"{}\"]", i == 0 ? ",\"validation\":[" : ",", quoted(x.set), x.tokens,
+                       storage::to_hex(x.digest));
+  }
+  if (!r.data->validation.empty()) out += "]";
   if (!r.data->shuffled) out += ",\"shuffled\":false";
   if (const auto& end = r.data->end_of_text) out += fmt::format(",\"end_of_text\":{}", or_null(*end));
   if (r.data->document_mask) out += fmt::format(",\"document_mask\":{}", *r.data->document_mask);

@@ -215,6 +215,16 @@ class taker {
           !number(&x[2], source.tokens, one) || !digest(&x[3], source.digest, one))
         return false;
     }
+    if (const auto sets = v.find("validation"); sets != v.end()) {
+      const char* one = "a validation set of its data";
+      if (!list(&*sets, 0, one)) return false;
+      for (const auto& x : *sets) {
+        auto& set = out.validation.emplace_back();
+        if (!list(&x, 3, one) || !text(&x[0], set.set, one) || !number(&x[1], set.tokens, one) ||
+            !digest(&x[2], set.digest, one))
+          return false;
+      }
+    }
     if (const auto shuffled = v.find("shuffled"); shuffled != v.end()) {
       if (!shuffled->is_boolean()) return miss(at, "true or false") != nullptr;
       out.shuffled = shuffled->get<bool>();

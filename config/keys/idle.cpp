@@ -37,8 +37,9 @@ std::string of_processes(const key_info& key, const job_config& c) {
 /// Returns the reason why a key of evaluation, of activation checkpointing or of the trace has no effect; empty for all
 /// other keys.
 std::string of_records(const key_info& key, const job_config& c) {
-  if (key.section() == "evaluation" && !c.data.sources.empty() && c.data.validation_fraction == 0)
-    return "there is no data.validation_fraction";
+  const bool evaluates = key.section() == "evaluation" || key.key == "ema.evaluate";
+  if (evaluates && !c.data.sources.empty() && !c.data.has_validation())
+    return "there is neither data.validation_fraction nor data.validation";
   const bool is_of_trace = key.key == "telemetry.trace_from_step" || key.key == "telemetry.trace_steps";
   // A key of the trace also acts without telemetry.trace if the report, which draws a step of the trace, is on.
   if (is_of_trace && !c.telemetry.trace && !c.telemetry.report) return "telemetry.trace and telemetry.report are false";
@@ -139,12 +140,14 @@ std::string of_other_values(const key_info& key, const job_config& c) {
     return "prescale_gradients is true, which divides by the number of data ranks before the sum";
   const bool is_of_chat =
       key.key == "data.chat_template" || key.key == "data.chat_date" || key.key == "data.loss_on";
-  if (is_of_chat && !c.data.sources.empty() && !has_form(c.data, "chat", "instruct"))
+  if (is_of_chat && !c.data.sources.empty() && !has_any_form(c.data, "chat", "instruct"))
     return "it is for conversations and prompts, and no source has the form chat or instruct";
   const bool is_of_rows = key.key == "data.too_long" || key.key == "data.packing";
-  if (is_of_rows && !c.data.sources.empty() && !has_form(c.data, "chat", "instruct") && !has_form(c.data, "labelled"))
+  if (is_of_rows && !c.data.sources.empty() && !has_any_form(c.data, "chat", "instruct") &&
+      !has_any_form(c.data, "labelled"))
     return "it is for samples that are packed into rows, and every source has the form text";
-  if (key.key == "data.bin_dtype" && !c.data.sources.empty() && std::ranges::all_of(c.data.sources, is_text))
+  if (key.key == "data.bin_dtype" && !c.data.sources.empty() && std::ranges::all_of(c.data.sources, is_text) &&
+      std::ranges::all_of(c.data.validation, is_text))
     return "it is the type of tokens in .bin files, and every source is plain text";
   if (key.key == "comms_logger.prof_ops" && c.comms_logger.prof_all && !c.comms_logger.prof_ops.empty())
     return "comms_logger.prof_all is true; set it to false to log only these";

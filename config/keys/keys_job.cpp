@@ -2,8 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
+#include "core/sample_types.hpp"
+#include "core/text.hpp"
 #include "core/tokenizer_kinds.hpp"
 
 namespace troupe::config {
@@ -103,6 +108,67 @@ hand_made tokenizer_field() {
           },
           [](const job_config& c) -> std::string {
             return c.data.tokenizer_path.empty() ? c.data.tokenizer : quoted(c.data.tokenizer_path.string());
+          }};
+}
+
+/// Length limit of a validation set's name, which is a part of file names.
+constexpr size_t set_name_max = 64;
+
+/// Limit of the number of validation sets, as of the sources that a checkpoint records.
+constexpr size_t sets_max = 1024;
+
+/// True if `name` may name a validation set: in the names of curves, `Samples` stands for the held-out part.
+bool names_a_set(std::string_view name) {
+  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.'; };
+  return !name.empty() && name.size() <= set_name_max && name.front() != '.' && std::ranges::all_of(name, fits) &&
+         name != "Samples";
+}
+
+/// Reads a validation set, whose path stays as it is given. Returns a description of the expected value if it is
+/// another one.
+std::optional<std::string> read_set(const entry& e, validation_set& out) {
+  const std::string wanted =
+      fmt::format("a path for the set {}, or {{text: PATH, form: FORM, text_key: KEY}}", core::shown(e.name));
+  out.name = e.name;
+  out.form.clear();
+  if (!names_a_set(e.name))
+    return fmt::format("sets with names of at most {} letters, digits, '_', '-' and '.', none of them Samples",
+                       set_name_max);
+  if (is_text(*e.value)) {
+    out.text = e.value->text;
+    return out.text.empty() ? std::optional(wanted) : std::nullopt;
+  }
+  if (e.value->kind != node_kind::mapping) return wanted;
+  for (const entry& part : e.value->entries) {
+    if (!is_text(*part.value)) return wanted;
+    if (part.name == "text")
+      out.text = part.value->text;
+    else if (part.name == "form" && core::sample_form_from(part.value->text))
+      out.form = part.value->text;
+    else if (part.name == "text_key")
+      out.text_key = part.value->text;
+    else
+      return part.name == "form" ? fmt::format("one of the forms {} for the set {}",
+                                               fmt::join(core::sample_form_names, ", "), core::shown(e.name))
+                                 : wanted;
+  }
+  return out.text.empty() ? std::optional(wanted) : std::nullopt;
+}
+
+hand_made validation_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            c.data.validation.clear();
+            if (v.entries.size() > sets_max) return fmt::format("at most {} sets", sets_max);
+            for (const entry& e : v.entries)
+              if (auto wanted = read_set(e, c.data.validation.emplace_back())) return wanted;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            std::string out;
+            for (const validation_set& one : c.data.validation)
+              out += fmt::format("{}{}: {{text: {}, form: {}, text_key: {}}}", out.empty() ? "{" : ", ",
+                                 quoted(one.name), quoted(one.text.string()), one.form, quoted(one.text_key));
+            return out.empty() ? "none" : out + "}";
           }};
 }
 
@@ -256,6 +322,11 @@ void add_data_keys(key_rows& t) {
       .below(1)
       .into<&job::data, &data::validation_fraction>()
       .means("The last part of the text, which is never trained on.");
+  t.row("data.validation", object)
+      .by_hand(validation_field())
+      .means(
+          "Validation sets besides the held-out part, which are never trained on: a name for each, and a path, or its "
+          "text, form and text_key as in data.sources. The form is by default that of the sources.");
   t.row("data.prefetch_batches", integer)
       .by_default("4")
       .at_least(1)
@@ -379,8 +450,8 @@ void add_evaluation_keys(key_rows& t) {
       .at_least(0)
       .into<&job::evaluation, &eval::batches>()
       .means(
-          "Global micro-batches (micro-batch x data ranks) of each evaluation, the last one too; 0: all of the "
-          "validation text.");
+          "Global micro-batches (micro-batch x data ranks) of each evaluation of a validation set, the last one too; "
+          "0: all of the set.");
 }
 
 void add_telemetry_keys(key_rows& t) {

@@ -98,6 +98,7 @@ bool is_told(const key_info& row) {
                                        "data.packing",
                                        "data.too_long",
                                        "distillation.temperature",
+                                       "ema.evaluate",
                                        "gradient_predivide_factor",
                                        "model.teacher",
                                        "optimizer.params.dampening",

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "config/document/path_text.hpp"
 #include "config/keys/values.hpp"
 #include "config/rules/resolve.hpp"
 #include "core/tokenizer_kinds.hpp"
@@ -77,6 +78,7 @@ class training : key_rules {
       if (!listed && key == only) d.sources = {{*path, 1, d.text_key, std::string(key.substr(key.find('.') + 1))}};
     for (data_source& source : d.sources)
       if (source.text_key.empty()) source.text_key = source.form == "text" ? d.text_key : data_section{}.text_key;
+    validation_sets();
     samples(listed);
     const setting* tokenizer = value_of("data.tokenizer");
     if (tokenizer == nullptr || d.tokenizer == "bytes" || d.tokenizer == "bytes-as-ids") return;
@@ -86,6 +88,57 @@ class training : key_rules {
     if (d.tokenizer.empty() || !std::filesystem::exists(d.tokenizer_path, failure))
       error("data.tokenizer", fmt::format("wanted bytes, bytes-as-ids, or the path of {}, got {}, which does not exist",
                                           core::tokenizer_kinds, d.tokenizer_path.string()));
+  }
+
+  /// Resolves the paths of validation sets, and gives sets without a form that of the sources, which must have one in
+  /// common.
+  void validation_sets() {
+    constexpr std::string_view key = "data.validation";
+    const setting* given = value_of(key);
+    auto& sets = config_.data.validation;
+    if (given == nullptr || sets.size() != given->value->entries.size()) return;  // a refused value is incomplete
+    const auto& sources = config_.data.sources;
+    for (size_t i = 0; i < sets.size(); ++i) {
+      if (sets[i].text.empty()) continue;  // refused
+      const node& value = *given->value->entries[i].value;
+      const node& path = value.kind == node_kind::mapping ? *value.find("text") : value;
+      const auto& folder = report_.sources.at(path.at.source).folder;
+      auto expanded = expanded_path(path.text, folder);
+      if (!expanded) {
+        error(key, fmt::format("the set {}: {}", sets[i].name, expanded.error()));
+        continue;
+      }
+      sets[i].text = (folder / *expanded).lexically_normal();
+      if (sets[i].form.empty() && !sources.empty()) {
+        sets[i].form = sources.front().form;
+        if (!std::ranges::all_of(sources, [&](const data_source& s) { return s.form == sets[i].form; }))
+          error(key, fmt::format("the set {} needs its form ({{text: PATH, form: FORM}}), because the sources have "
+                                 "several",
+                                 sets[i].name));
+      }
+      const std::string common = data_section{}.text_key;
+      const bool has_fixed_columns = sets[i].form == "instruct" || sets[i].form == "labelled";
+      if (has_fixed_columns && !sets[i].text_key.empty() && sets[i].text_key != common)
+        error(key, fmt::format("the set {}: the columns of the form {} have fixed names; remove text_key, got {}",
+                               sets[i].name, sets[i].form, config::quoted(sets[i].text_key)));
+      // data.text_key is the key of texts, and of the one source that a short form gives.
+      const bool is_as_source =
+          config_.data.has_short_form() && !sources.empty() && sets[i].form == sources.front().form;
+      if (sets[i].text_key.empty())
+        sets[i].text_key = sets[i].form == "text" || is_as_source ? config_.data.text_key : common;
+    }
+  }
+
+  /// Refuses packed samples that would attend to each other: in a set next to texts, for which document_mask is false
+  /// by default.
+  void packed_sets() {
+    const data_section& d = config_.data;
+    if (d.document_mask || d.packing == "none" || value_of("data.document_mask") != nullptr) return;
+    for (const validation_set& one : d.validation)
+      if (one.form == "chat" || one.form == "instruct" || one.form == "labelled")
+        error("data.validation", fmt::format("the set {} has the form {}, whose samples share rows: set "
+                                             "data.document_mask, or data.packing: none",
+                                             one.name, one.form));
   }
 
   struct short_form {
@@ -115,6 +168,7 @@ class training : key_rules {
         d.document_mask = true;
         derived_.emplace(mask, "derived");
       }
+    packed_sets();
     const setting* chat = value_of("data.chat_template");
     if (chat == nullptr || !d.chat_template.ends_with(".jinja")) return;
     const auto file = (report_.sources.at(chat->at.source).folder / d.chat_template).lexically_normal();
@@ -140,10 +194,12 @@ class training : key_rules {
   void validation() {
     constexpr std::string_view key = "evaluation.every_steps", part = "data.validation_fraction";
     const uint64_t every = config_.evaluation.every_steps;
-    if (config_.data.validation_fraction > 0 || given_.was_refused(part) || given_.was_refused("data")) return;
+    if (config_.data.has_validation() || given_.was_refused(part) || given_.was_refused("data.validation") ||
+        given_.was_refused("data"))
+      return;
     if (every > 0 && every < config_.steps)
-      error(key, fmt::format("requires a part of the text that is never trained on; set {}, such as 0.05, or remove "
-                             "this key, got {}",
+      error(key, fmt::format("requires a part of the text that is never trained on; set {}, such as 0.05, or "
+                             "data.validation, or remove this key, got {}",
                              part, every));
   }
 

@@ -23,6 +23,11 @@ struct data_source {
   std::string form = "text";  ///< how the rows become samples: a name of core::sample_form
 };
 
+/// A text that is evaluated as a validation set of its own, and never trained on; its weight is not used.
+struct validation_set : data_source {
+  std::string name;
+};
+
 /// Steps whose samples are left out: the samples that these steps would use if only the earlier items of the list were
 /// left out.
 struct skipped_steps {
@@ -65,12 +70,15 @@ struct data_section {          ///< configuration section `data`
   uint64_t max_bytes = uint64_t{16} << 30;
   uint64_t sequence_length = 0;  ///< number of tokens of a sample; 0: the model's n_positions
   double validation_fraction = 0;
+  std::vector<validation_set> validation;  ///< key `validation`: validation sets, in the order of the configuration
   uint64_t prefetch_batches = 4;
   /// Global batch of the first step, number of samples by which it grows at a time, and the sample from which on steps
   /// have train_batch_size samples; empty: every step has.
   std::vector<uint64_t> rampup_batch_size;
   std::vector<skipped_steps> skip;
 
+  /// True if a part of the data is evaluated.
+  [[nodiscard]] bool has_validation() const { return validation_fraction > 0 || !validation.empty(); }
   /// True if `sources` comes from one of the short forms.
   [[nodiscard]] bool has_short_form() const {
     return !text.empty() || !chat.empty() || !instruct.empty() || !labelled.empty();
@@ -81,6 +89,13 @@ struct data_section {          ///< configuration section `data`
 inline bool has_form(const data_section& data, std::string_view first, std::string_view second = {}) {
   return std::ranges::any_of(data.sources,
                              [&](const data_source& one) { return one.form == first || one.form == second; });
+}
+
+/// True if some source or validation set of `data` has one of the forms `first` and `second`.
+inline bool has_any_form(const data_section& data, std::string_view first, std::string_view second = {}) {
+  return has_form(data, first, second) || std::ranges::any_of(data.validation, [&](const validation_set& one) {
+           return one.form == first || one.form == second;
+         });
 }
 
 enum class spike_action : uint8_t { none, skip, stop };  ///< reaction to a spike of the loss: `on_spike.action`
@@ -164,8 +179,8 @@ struct checkpoint_section {  ///< configuration section `checkpoint`
 };
 
 struct evaluation_section {  ///< configuration section `evaluation`
-  uint64_t every_steps = 0;  ///< steps between evaluations; 0: only at the end, if there is a validation part
-  uint64_t batches = 0;      ///< number of batches of an evaluation; 0: the whole validation part
+  uint64_t every_steps = 0;  ///< steps between evaluations; 0: only at the end, if there is a validation set
+  uint64_t batches = 0;      ///< number of batches of an evaluation of each validation set; 0: the whole set
 };
 
 struct telemetry_section {  ///< configuration section `telemetry`

@@ -99,6 +99,8 @@ json run_json(const source_run& r) {
     for (const auto& x : r.data->sources)
       data["sources"].push_back(
           {{"name", x.name}, {"share", x.share}, {"tokens", x.tokens}, {"digest", storage::to_hex(x.digest)}});
+    for (const auto& x : r.data->validation)
+      data["validation"].push_back({{"set", x.set}, {"tokens", x.tokens}, {"digest", storage::to_hex(x.digest)}});
     if (r.data->end_of_text) data["end_of_text"] = or_null(*r.data->end_of_text);
   }
   for (const auto& x : r.left_out) {

@@ -22,6 +22,14 @@ struct data_source_record {
   bool operator==(const data_source_record&) const = default;
 };
 
+/// A validation set of a run that is a text of its own.
+struct validation_record {
+  std::string set;            ///< name of the set
+  uint64_t tokens = 0;        ///< number of tokens of the text
+  storage::digest128 digest;  ///< digest of the tokens, as that of a source
+  bool operator==(const validation_record&) const = default;
+};
+
 /// How a run chooses the tokens that an encoder has to find, apart from the seed.
 struct masking_record {
   double probability = 0;       ///< probability with which a token is chosen
@@ -38,7 +46,8 @@ struct data_record {
   double validation_fraction = 0;  ///< fraction of each source's tokens, its last ones, that is held out for validation
   std::string tokenizer;           ///< kind and digest of the tokenizer; compared only if a source's tokens differ
   std::vector<data_source_record> sources;
-  bool shuffled = true;  ///< false: every epoch has the samples in the order of their source
+  std::vector<validation_record> validation{};  ///< validation sets besides the held-out parts of the sources
+  bool shuffled = true;                         ///< false: every epoch has the samples in the order of their source
   /// Token that follows each document. The inner optional is empty if documents end without a token, the outer one if
   /// this is unknown.
   std::optional<std::optional<uint32_t>> end_of_text{};

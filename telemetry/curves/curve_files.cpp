@@ -34,9 +34,11 @@ std::string csv_number(double x) {
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
-// Returns the labels whose CSV files a run may have in `folder`: Troupe's own, and those of metrics whose files exist.
-std::vector<std::string> labels_in(const fs::path& folder) {
+// Returns the labels whose CSV files a run may have in `folder`: Troupe's own, those of its validation sets, and those
+// of metrics whose files exist.
+std::vector<std::string> labels_in(const fs::path& folder, const std::vector<std::string>& validation_sets) {
   std::vector<std::string> out(all_labels.begin(), all_labels.end());
+  for (const auto& set : validation_sets) out.push_back(label_of_set(set));
   const std::string begin = fs::path(csv_file_name(metric_label_begin)).stem().string(), end = ".csv";
   std::error_code e;
   for (fs::directory_iterator at(folder, e), last; !e && at != last; at.increment(e)) {
@@ -52,7 +54,7 @@ std::vector<std::string> labels_in(const fs::path& folder) {
 // renamed or truncated. Changes nothing.
 core::result<void> check_files(const curve_options& o) {
   if (!o.csv_folder.empty())
-    for (const auto& label : labels_in(o.csv_folder))
+    for (const auto& label : labels_in(o.csv_folder, o.validation_sets))
       if (auto ok = check_is_curve(o.csv_folder / csv_file_name(label), csv_begins, csv_header(label)); !ok)
         return core::fail(ok.error().in("csv_monitor"));
   if (!o.json_lines_file.empty())
@@ -63,8 +65,10 @@ core::result<void> check_files(const curve_options& o) {
 
 // Removes the rows beyond `last` global samples from the CSV files of all labels, including labels for which this run
 // has no value yet.
-core::result<void> cut_csv_files(const fs::path& folder, uint64_t last) {
-  for (const auto& label : labels_in(folder)) TROUPE_TRY(cut_curve(folder / csv_file_name(label), last, csv_place));
+core::result<void> cut_csv_files(const fs::path& folder, const std::vector<std::string>& validation_sets,
+                                 uint64_t last) {
+  for (const auto& label : labels_in(folder, validation_sets))
+    TROUPE_TRY(cut_curve(folder / csv_file_name(label), last, csv_place));
   return {};
 }
 
@@ -86,6 +90,7 @@ core::result<append_file> curve_files::make(const fs::path& file) const {
 core::result<curve_files> curve_files::open(const curve_options& options, double unix_s) {
   curve_files out;
   out.goes_on_ = options.goes_on_after.has_value();
+  out.validation_sets_ = options.validation_sets;
   TROUPE_TRY(check_files(options));
   if (!options.csv_folder.empty()) {
     if (auto ok = make_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
@@ -95,7 +100,7 @@ core::result<curve_files> curve_files::open(const curve_options& options, double
     out.claim_.emplace(std::move(*claim));
     out.csv_folder_ = options.csv_folder;
     if (out.goes_on_)
-      if (auto ok = cut_csv_files(options.csv_folder, *options.goes_on_after); !ok)
+      if (auto ok = cut_csv_files(options.csv_folder, options.validation_sets, *options.goes_on_after); !ok)
         return core::fail(ok.error().in("csv_monitor"));
   }
   if (!options.events_folder.empty()) {
@@ -144,7 +149,7 @@ core::result<void> curve_files::go_back(double unix_s, uint64_t global_samples) 
     note(events_->flush());
   }
   csv_.clear();
-  if (goes_on_ && !csv_folder_.empty()) note(cut_csv_files(csv_folder_, global_samples));
+  if (goes_on_ && !csv_folder_.empty()) note(cut_csv_files(csv_folder_, validation_sets_, global_samples));
   lines_.reset();
   if (goes_on_ && !lines_file_.empty()) note(cut_curve(lines_file_, global_samples, json_place));
   if (mlflow_) note(mlflow_->go_back(unix_s, global_samples));

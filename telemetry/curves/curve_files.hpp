@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/error.hpp"
 #include "telemetry/curves/append_file.hpp"
@@ -29,8 +30,9 @@ struct curve_options {
                                 ///< folder; empty: none
   /// True: the run continues in this process after the loss of the process that has written its curves.
   bool took_over = false;
-  std::optional<mlflow_options> mlflow{};  ///< nullopt: no run in MLflow's store is written
-  std::optional<wandb_options> wandb{};    ///< nullopt: no run of W&B is written
+  std::optional<mlflow_options> mlflow{};      ///< nullopt: no run in MLflow's store is written
+  std::optional<wandb_options> wandb{};        ///< nullopt: no run of W&B is written
+  std::vector<std::string> validation_sets{};  ///< names of validation sets whose losses the run writes
 };
 
 /// Returns the name of a label's CSV file as DeepSpeed names it: `Train/Samples/lr` is in `Train_Samples_lr.csv`; '/'
@@ -78,7 +80,8 @@ class curve_files {  ///< writes the output files of a run's curves
   [[nodiscard]] core::result<append_file> make(const std::filesystem::path& file) const;
 
   std::filesystem::path csv_folder_, lines_file_;
-  std::optional<curve_claim> claim_;  ///< reservation of csv_folder_
+  std::vector<std::string> validation_sets_;  ///< curve_options::validation_sets
+  std::optional<curve_claim> claim_;          ///< reservation of csv_folder_
   bool goes_on_ = false;
   std::map<std::string, append_file, std::less<>> csv_;  ///< CSV file of each curve; key: the curve's label
   std::optional<append_file> events_, lines_;

@@ -52,8 +52,13 @@ std::string json_line(const step_values& v, const step_breakdown& times) {
 }
 
 std::string json_line(const validation_values& v) {
-  return fmt::format("{{\"step\":{},\"global_samples\":{},\"validation_loss\":{},\"unix_s\":{}}}", v.step,
-                     v.global_samples, json_number(v.loss), json_number(v.unix_s));
+  const std::string set = v.set.empty() ? "" : fmt::format(",\"set\":{}", json_string(v.set));
+  return fmt::format("{{\"step\":{},\"global_samples\":{},\"validation_loss\":{}{},\"unix_s\":{}}}", v.step,
+                     v.global_samples, json_number(v.loss), set, json_number(v.unix_s));
+}
+
+std::string label_of_set(std::string_view set) {
+  return set.empty() ? std::string(validation_label) : fmt::format("Validation/{}/loss", set);
 }
 
 std::string json_line(const metric_values& v) {

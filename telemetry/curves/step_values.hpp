@@ -31,10 +31,12 @@ struct step_values {
   double control_idle_s = 0;
 };
 
-/// Loss over the validation part of the data, after `step` steps.
+/// Loss over a validation set, after `step` steps.
 struct validation_values {
   uint64_t step = 0, global_samples = 0;
   double loss = 0, unix_s = 0;
+  std::string set{};     ///< name of the set; empty: the held-out part of the data
+  bool is_first = true;  ///< true: the run's first validation set, whose loss is the run's validation loss
 };
 
 /// Values that the host program has recorded after `step` steps, each with its name.
@@ -52,6 +54,10 @@ struct label_options {
 
 inline constexpr std::string_view validation_label = "Validation/Samples/loss";
 
+/// Returns the label of a validation set's loss: for the set `books` it is `Validation/books/loss`, for the held-out
+/// part, whose name is empty, validation_label.
+std::string label_of_set(std::string_view set);
+
 /// Begin of the label of a host program's own metric, before its name.
 inline constexpr std::string_view metric_label_begin = "Own/Samples/";
 /// Largest number of bytes of a metric's name, and of metrics of a run; each has a file of its own.
@@ -60,7 +66,8 @@ inline constexpr size_t metric_name_bytes_max = 64, metrics_max = 128;
 /// a letter or digit.
 bool is_metric_name(std::string_view name);
 
-/// All labels of Troupe's own that a run may write. A run cuts only files with these names, and those of metrics.
+/// All labels of Troupe's own that a run may write, besides those of named validation sets. A run cuts only files with
+/// these names, and those of its sets and of metrics.
 inline constexpr std::array<std::string_view, 13> all_labels = {"Train/Samples/train_loss",
                                                                 "Train/Samples/lr",
                                                                 "Train/Samples/grad_norm",

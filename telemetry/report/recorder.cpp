@@ -40,6 +40,7 @@ void recorder::go_back(double unix_s, uint64_t step, uint64_t global_samples) {
   for (auto* series : {&curves_.loss, &curves_.validation, &curves_.lr, &curves_.grad_norm, &curves_.tokens_per_s})
     series->cut(double(step));
   for (auto& [name, series] : curves_.metrics) series.cut(double(step));
+  for (auto& set : curves_.validation_sets) set.values.cut(double(step));
   std::erase_if(data_.skipped, [step](const skipped_step& s) { return s.step > step; });
   data_.steps_done = step;
 }
@@ -131,12 +132,22 @@ void recorder::keep_for_report(const step_values& v, std::vector<rank_spans> spa
 }
 
 void recorder::validation(const validation_values& v) {
-  const curve_value value{validation_label, v.loss};
+  const std::string label = label_of_set(v.set);
+  const curve_value value{label, v.loss};
   if (files_) {
     note(files_->write(v.unix_s, v.global_samples, {&value, 1}));
     note(files_->write_line(json_line(v)));
   }
-  if (options_.report) curves_.validation.add(double(v.step), v.loss);
+  if (!options_.report) return;
+  if (v.is_first) {
+    curves_.validation.add(double(v.step), v.loss);
+    curves_.validation_name = v.set;
+    return;
+  }
+  auto& sets = curves_.validation_sets;
+  auto at = std::ranges::find(sets, v.set, &named_series::name);
+  if (at == sets.end()) at = sets.insert(sets.end(), named_series{v.set, {}});
+  at->values.add(double(v.step), v.loss);
 }
 
 void recorder::metrics(const metric_values& v) {

@@ -46,6 +46,9 @@ std::string headline(const report_data& d) {
   return out + "</header>\n";
 }
 
+/// Returns the words that name the run's first validation set behind a heading; empty for the held-out part.
+std::string of_first_set(const run_curves& c) { return c.validation_name.empty() ? "" : ", " + c.validation_name; }
+
 std::string figures(const report_data& d) {
   const auto& f = d.facts;
   std::string out = "<dl>\n";
@@ -55,7 +58,14 @@ std::string figures(const report_data& d) {
   };
   if (d.curves != nullptr && !d.curves->loss.empty())
     figure("Training loss, last step", text_of("%.4f", d.curves->loss.last()), f.loss_unit);
-  if (d.end.validation_loss) figure("Validation loss", text_of("%.4f", *d.end.validation_loss), f.loss_unit);
+  const std::string first = d.curves == nullptr ? "" : of_first_set(*d.curves);
+  if (d.end.validation_loss)
+    figure(("Validation loss" + html_escaped(first)).c_str(), text_of("%.4f", *d.end.validation_loss), f.loss_unit);
+  for (size_t i = 0; d.curves != nullptr && i < d.curves->validation_sets.size(); ++i) {
+    const auto& set = d.curves->validation_sets[i];
+    if (!set.values.empty())
+      figure(("Validation loss, " + html_escaped(set.name)).c_str(), text_of("%.4f", set.values.last()), f.loss_unit);
+  }
   if (d.step_seconds > 0) {
     figure("Throughput", short_number(double(d.tokens) / d.step_seconds), "tokens/s");
     figure("A step", text_of("%.1f", 1e3 * d.step_seconds / double(std::max<uint64_t>(1, d.steps_done))), "ms");
@@ -82,9 +92,12 @@ std::string curves(const report_data& d) {
   if (d.curves == nullptr || d.curves->loss.num_values() + d.curves->loss.num_not_finite() == 0) return "";
   const auto& c = *d.curves;
   std::string out = "<h2>Curves</h2>\n<div class=\"charts\">\n";
+  const std::string first = of_first_set(c);
   if (!c.validation.empty())
-    out += as_svg({"Validation loss", d.facts.loss_unit, &c.validation, nullptr, "", false, false});
-  out += as_svg({"Loss", d.facts.loss_unit, &c.loss, &c.validation, "validation", false, true});
+    out += as_svg({"Validation loss" + first, d.facts.loss_unit, &c.validation, nullptr, "", false, false});
+  for (const auto& set : c.validation_sets)
+    out += as_svg({"Validation loss, " + set.name, d.facts.loss_unit, &set.values, nullptr, "", false, false});
+  out += as_svg({"Loss", d.facts.loss_unit, &c.loss, &c.validation, "validation" + first, false, true});
   out += as_svg({"Learning rate", "", &c.lr, nullptr, "", true, false});
   out += as_svg({"Gradient norm", "", &c.grad_norm, nullptr, "", true, true});
   out += as_svg({"Throughput", "tokens/s", &c.tokens_per_s, nullptr, "", true, true});

@@ -68,10 +68,18 @@ struct skipped_step {
 /// Limit of the skipped steps that a report lists; the count includes all.
 inline constexpr size_t listed_skips_limit = 50;
 
+/// A curve with a name.
+struct named_series {
+  std::string name;
+  thinned_series values;
+};
+
 /// Curves of a run over its steps.
 struct run_curves {
   thinned_series loss, validation, lr, grad_norm, tokens_per_s;
   std::map<std::string, thinned_series> metrics{};  ///< the host program's own metrics, by name
+  std::string validation_name{};  ///< name of the set of `validation`; empty: the held-out part of the data
+  std::vector<named_series> validation_sets{};  ///< losses of further validation sets, in the order of their first one
 };
 
 /// All data that a report page shows.

@@ -130,7 +130,11 @@ BOOST_AUTO_TEST_CASE(curves_grow_with_the_steps_and_the_end_writes_report_and_ta
   auto loss = std::make_shared<::troupe::telemetry::validation_values>();
   *loss = {4, 32, 0.75, 0};
   post(actor, record_validation{loss, nullptr});
+  auto other = std::make_shared<::troupe::telemetry::validation_values>();
+  *other = {4, 32, 0.625, 0, "books", false};
+  post(actor, record_validation{other, nullptr});
   world.run();
+  BOOST_TEST(scratch_folder::read(scratch / "csv/Validation_books_loss.csv") == "step,loss\n32,0.625\n");
   BOOST_TEST(scratch_folder::read(scratch / "csv/Train_Samples_train_loss.csv") ==
              "step,train_loss\n8,1\n16,0.5\n24,0.3333333333333333\n32,0.25\n");
   BOOST_TEST(scratch_folder::read(scratch / "csv/Validation_Samples_loss.csv") == "step,loss\n32,0.75\n");
@@ -141,6 +145,7 @@ BOOST_AUTO_TEST_CASE(curves_grow_with_the_steps_and_the_end_writes_report_and_ta
   const std::string page = scratch_folder::read(scratch / "report.html");
   BOOST_TEST(says(page, "<h1>&lt;b&gt;job&lt;/b&gt;</h1>"));
   BOOST_TEST(says(page, "3 records of telemetry were dropped"));
+  BOOST_TEST(says(page, "Validation loss, books"));
   BOOST_TEST(says(page, "communication.json"));
   const auto rows = nlohmann::json::parse(scratch_folder::read(scratch / "communication.json")).at("operations");
   uint64_t count = 0;

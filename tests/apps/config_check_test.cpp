@@ -100,6 +100,9 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_run_refuses_before_it_plans_is_refused_in_the
       {bert,
        {mask, none, learns, "model.teacher=teacher"},
        "distillation.enabled: cannot be combined with a bert model yet; set it to false"},
+      {bert,
+       {mask, none, "data.packing=none", "data.validation={talks: {text: corpus.txt, form: chat}}"},
+       "data.validation: wanted texts for a bert model, which finds masked tokens, got the set talks of the form chat"},
       {usual, {"parallel.tensor=5"}, "parallel.tensor: "},
       {usual, {"parallel.sequence=5"}, "parallel.sequence: "},
       {usual, {learns, "model.teacher=nowhere"}, "model.teacher: "},
@@ -109,6 +112,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_a_run_refuses_before_it_plans_is_refused_in_the
        {"parallel.pipeline=2", "tied_gradients=in_bucket"},
        "tied_gradients: transformer.wte.weight is shared by units of pipeline ranks 0 and 1: wanted per_use, or "},
       {usual, {"data.text=nowhere.txt"}, "nowhere.txt': No such file or directory"},
+      {usual, {"data.validation={books: nowhere.txt}"}, "nowhere.txt': No such file or directory"},
       {usual, {"checkpoint.load.path=nowhere"}, "nowhere' does not exist"},
       {usual,
        {"parameter_groups=[{match: '.*', trainable: false}]"},
@@ -137,6 +141,8 @@ BOOST_AUTO_TEST_CASE(a_budget_that_no_plan_meets_and_each_absent_source_are_refu
       replaced(smallest, "{text: corpus.txt}", "{sources: [{text: corpus.txt}, {text: nowhere.txt}]}"));
   const auto source = check_exit(2, two.troupe({"config", "check", "job.yaml"})).err;
   BOOST_TEST(has(source, "error: data.sources[1].text: cannot read '"), source);
+  const auto set = checked("data.validation={books: nowhere.txt}");
+  BOOST_TEST(has(set, "error: data.validation: the set books: cannot read '"), set);
   at.folder.write("out/checkpoints/note", "");  // a run that has checkpoints of its own loads these
   check_exit(0, at.troupe({"config", "check", "job.yaml", "--set", "checkpoint.load.path=nowhere"}));
 }

@@ -184,6 +184,49 @@ BOOST_AUTO_TEST_CASE(every_evaluation_takes_the_same_windows_the_last_one_too) {
   BOOST_TEST(losses("2").back() != losses("0").back());
 }
 
+BOOST_AUTO_TEST_CASE(each_validation_set_is_evaluated_told_recorded_and_saved_by_its_name) {
+  const command_folder f;
+  f.folder.write("one.txt", made_up_text(3000));
+  f.folder.write("two.jsonl", R"({"body": ")" + made_up_text(1000) + "\"}\n");
+  const std::string sets = "data.validation={one: one.txt, two: two.jsonl}", every = "evaluation.every_steps=3";
+  std::vector<std::string> command{"train", "job.yaml", "--json"};
+  for (const std::string& set :
+       {sets, every, std::string("data.text_key=body"), std::string("checkpoint.every_steps=6"),
+        std::string("csv_monitor={enabled: true, output_path: curves, job_name: csv}")})
+    command.insert(command.end(), {"--set", set});
+  const auto did = check_exit(0, f.troupe(command));
+  std::vector<json> told;
+  for (const auto& event : events_of(did.out))
+    if (event.at("event") == "evaluation") told.push_back(event);
+  BOOST_TEST_REQUIRE(told.size() == 4U, did.out);
+  for (size_t i = 0; i < 4; ++i) {
+    BOOST_TEST(told[i].at("set") == (i % 2 == 0 ? "one" : "two"));
+    BOOST_TEST(told[i].at("step") == (i < 2 ? 3 : 6));
+  }
+  BOOST_TEST(told[2].at("loss") != told[3].at("loss"));
+  // The first set is the validation loss of the run.
+  BOOST_TEST(events_of(did.out).back().at("validation_loss") == told[2].at("loss"));
+  const auto inspected = check_exit(0, f.troupe({"checkpoint", "inspect", "--json", "out/checkpoints"}));
+  const auto saved = json::parse(inspected.out)["run"]["data"]["validation"];
+  BOOST_TEST_REQUIRE(saved.size() == 2U, inspected.out);
+  BOOST_TEST((saved[0]["set"] == "one" && saved[0]["tokens"] == 3000));
+  BOOST_TEST(saved[1]["set"] == "two");
+  BOOST_TEST(lines_of(scratch_folder::read(f.folder / "curves/csv/Validation_one_loss.csv")) == 3U);
+  BOOST_TEST(lines_of(scratch_folder::read(f.folder / "curves/csv/Validation_two_loss.csv")) == 3U);
+  // The effective configuration has the sets.
+  const auto again = check_exit(0, f.troupe({"train", "out/config.yaml", "--json", "--set", "output=again", "--set",
+                                             "csv_monitor.enabled=false"}));
+  BOOST_TEST(events_of(again.out).back().at("validation_loss") == told[2].at("loss"));
+  // With a held-out part the sets come after it, and none has its name.
+  const auto three =
+      check_exit(0, f.troupe({"train", "job.yaml", "--set", sets, "--set", "data.validation_fraction=0.1", "--set",
+                              "data.text_key=body", "--set", "output=three"}));
+  BOOST_TEST(has(three.out, " (one)\n"), three.out);
+  BOOST_TEST(has(three.out, " (two)\n"), three.out);
+  const auto held = three.out.find("step 6: validation loss "), one = three.out.find(" (one)");
+  BOOST_TEST((held < three.out.find('\n', held) && three.out.find('\n', held) < one), three.out);
+}
+
 BOOST_AUTO_TEST_CASE(the_end_says_where_the_model_is_and_which_command_goes_on_with_it) {
   const command_folder f;
   const auto saved = check_exit(0, f.troupe({"train", "job.yaml", "--set", "checkpoint.every_steps=3"}));

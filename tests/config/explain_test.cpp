@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(keys_of_what_is_switched_off_have_no_effect) {
     return std::string();
   };
   BOOST_TEST(of("pipeline.schedule") == "no_effect: parallel.pipeline is 1");
-  BOOST_TEST(of("evaluation.batches") == "no_effect: there is no data.validation_fraction");
+  BOOST_TEST(of("evaluation.batches") == "no_effect: there is neither data.validation_fraction nor data.validation");
   BOOST_TEST(of("pipeline.profile") == "acts: ");
   BOOST_TEST(of("telemetry.trace_from_step") == "acts: ");
 }

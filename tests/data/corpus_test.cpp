@@ -7,6 +7,7 @@
 
 #include "data/batch.hpp"
 #include "data/token_file.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/data/text.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
 #include "tests/scratch_folder.hpp"
@@ -108,6 +109,57 @@ BOOST_AUTO_TEST_CASE(each_source_holds_out_its_own_end_and_all_of_it_is_evaluate
     BOOST_TEST(std::abs(double(from_b) - double(i + 1) * 9 / 48) < 1);
   }
   BOOST_TEST(firsts.size() == 48U);
+}
+
+BOOST_AUTO_TEST_CASE(texts_for_validation_are_sets_of_their_own_behind_the_held_out_part) {
+  const scratch_folder at;
+  const auto with = [&](double fraction) {
+    auto out = data::corpus::make(
+        {{counted(at, "a.bin", 0, 2000), 1}}, {.validation_fraction = fraction, .sequence = 10, .seed = 3},
+        {{"long", counted(at, "l.bin", 20'000, 251), "l.bin"}, {"short", counted(at, "s.bin", 30'000, 11), "s.bin"}});
+    BOOST_REQUIRE_MESSAGE(out, out.error().text);
+    return std::move(*out);
+  };
+  const auto mix = with(0.2), alone = with(0);
+  BOOST_TEST((mix.validation_sets() == 3U && alone.validation_sets() == 2U));
+  BOOST_TEST((mix.validation_name(0).empty() && mix.validation_name(1) == "long"));
+  BOOST_TEST((alone.validation_name(0) == "long" && alone.validation_name(1) == "short"));
+  BOOST_TEST((mix.validation_windows() == 39U && mix.validation_windows(1) == 25U && mix.validation_windows(2) == 1U));
+  BOOST_TEST(mix.validation_windows(3) == 0U);
+  BOOST_TEST((mix.streams() == 3U && mix.stream(2).size() == 11U && alone.stream(1).size() == 251U));
+  BOOST_TEST(data::make_validation_batch(mix, 4, 6, 1).tokens.front() == 20'000 + 240);
+  BOOST_TEST(data::validation_rows(mix, 4, 6, 1) == 1U);
+  BOOST_TEST(data::make_validation_batch(mix, 4, 0, 2).tokens.front() == 30'000);
+  // The training order does not depend on texts that are never trained on.
+  const auto plain = made({{counted(at, "b.bin", 0, 2000), 1}}, {.sequence = 10, .seed = 3});
+  for (uint64_t p = 0; p < 300; ++p) BOOST_TEST(alone.training(p).first == plain.training(p).first);
+}
+
+BOOST_AUTO_TEST_CASE(evaluations_number_the_sets_one_after_the_other) {
+  const scratch_folder at;
+  const auto mix = check_ok(data::corpus::make({{counted(at, "a.bin", 0, 2000), 1}},
+                                               {.validation_fraction = 0.2, .sequence = 10, .seed = 3},
+                                               {{"x", counted(at, "x.bin", 20'000, 51), "x.bin"}}));
+  const data::batch_shape shape{.rows = 2, .ranks = 3};
+  BOOST_TEST((data::evaluations_of(*mix, shape, 0) == 7U && data::evaluations_of(*mix, shape, 1) == 1U));
+  BOOST_TEST((data::first_evaluation(*mix, shape, 0) == 0U && data::first_evaluation(*mix, shape, 1) == 7U));
+  const auto place = [&](uint64_t number, uint32_t rank) {
+    const auto p = data::evaluated_place(*mix, shape, number, rank);
+    return std::pair(p.set, p.index);
+  };
+  BOOST_TEST((place(0, 2) == std::pair(size_t{0}, uint64_t{2}) && place(6, 1) == std::pair(size_t{0}, uint64_t{19})));
+  BOOST_TEST((place(6, 2) == std::pair(size_t{0}, uint64_t{0})));  // a rank without a batch repeats one
+  BOOST_TEST((place(7, 0) == std::pair(size_t{1}, uint64_t{0}) && place(7, 2) == std::pair(size_t{1}, uint64_t{2})));
+  BOOST_TEST((place(8, 0) == std::pair(size_t{1}, uint64_t{0})));
+}
+
+BOOST_AUTO_TEST_CASE(a_validation_text_shorter_than_a_sequence_is_named) {
+  const scratch_folder at;
+  const auto refused = data::corpus::make({{counted(at, "a.bin", 0, 100), 1, "a.bin"}}, {.sequence = 10},
+                                          {{"x", counted(at, "x.bin", 0, 10), "x.bin"}});
+  check_failed(refused,
+               "x.bin: the validation text has 10 tokens, shorter than one sequence, which takes 10 and one "
+               "more as the last target");
 }
 
 BOOST_AUTO_TEST_CASE(a_source_shorter_than_a_sequence_is_named) {

@@ -127,14 +127,16 @@ std::string progress::use_text() const {
 
 bool progress::beyond_peak() const { return peak_flops_ > 0 && tokens_per_s_ * flops_per_token_ > peak_flops_; }
 
-void progress::evaluation(uint64_t step, double loss) {
+void progress::evaluation(uint64_t step, double loss, const std::string& set) {
   finish_line();
+  const std::string json_set = set.empty() ? "" : ",\"set\":" + json_string(set);
+  const std::string of_set = set.empty() ? "" : " (" + set + ")";
   if (style_ == output_style::json)
-    std::printf("{\"event\":\"evaluation\",\"step\":%llu,\"loss\":%s}\n", static_cast<unsigned long long>(step),
-                json_number(loss).c_str());
+    std::printf("{\"event\":\"evaluation\",\"step\":%llu,\"loss\":%s%s}\n", static_cast<unsigned long long>(step),
+                json_number(loss).c_str(), json_set.c_str());
   else if (style_ != output_style::quiet)
-    std::printf("step %llu: validation loss %.4f %s\n", static_cast<unsigned long long>(step), shown(loss),
-                loss_unit_.c_str());
+    std::printf("step %llu: validation loss %.4f %s%s\n", static_cast<unsigned long long>(step), shown(loss),
+                loss_unit_.c_str(), of_set.c_str());
   std::fflush(stdout);
 }
 

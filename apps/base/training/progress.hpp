@@ -41,7 +41,8 @@ class progress {
   void term(const actors::term_report& t);
   /// Reports, only in JSON, that a link between machines has become slow; other styles show a warning instead.
   void slow_link(const actors::slow_link_report& x);
-  void evaluation(uint64_t step, double loss);
+  /// Shows the loss of a validation set; `set`: its name, empty for the held-out part of the data.
+  void evaluation(uint64_t step, double loss, const std::string& set);
   void checkpoint(const actors::save_report& e);
   void spike(const actors::loss_spike& s);
   /// Ends the bar's line, so that ordinary output can follow.

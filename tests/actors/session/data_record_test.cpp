@@ -103,6 +103,26 @@ BOOST_AUTO_TEST_CASE(other_data_are_refused_with_what_is_another) {
   check({"data.shuffle=false"}, corpus_alone, "data.shuffle is false, was true");
 }
 
+BOOST_AUTO_TEST_CASE(validation_sets_of_one_name_have_to_hold_the_same_tokens) {
+  const std::string with = "text: corpus.txt, validation: {books: books.txt}";
+  saved_run run;
+  run.job.folder().write("books.txt", made_up_text(500));
+  auto s = check_ok(actors::session::open({.config = run.config({}, with)}));
+  for (int i = 0; i < 3; ++i) step_of(**s);
+  run.root = run.job.folder() / "with a set";
+  BOOST_TEST_REQUIRE((*s)->save({.root = run.root}).has_value());
+  BOOST_TEST(run.resumed({}, with) == "");
+  BOOST_TEST(run.resumed({}) == "");
+  BOOST_TEST(run.resumed({}, "text: corpus.txt, validation: {other: corpus.txt, books: books.txt}") == "");
+  run.job.folder().write("books.txt", made_up_text(501));
+  const auto said = run.resumed({}, with);
+  BOOST_TEST(has_words(said,
+                       "the set books of data.validation holds other tokens than before; "
+                       "checkpoint.load.changed_data: true (--changed-data) continues at sample 6 of the present "
+                       "data, in the same order"),
+             said);
+}
+
 BOOST_AUTO_TEST_CASE(an_order_without_a_shuffle_is_resumed) {
   const saved_run run("text: corpus.txt, shuffle: false");
   BOOST_TEST(run.resumed({}, "text: corpus.txt, shuffle: false") == "");
@@ -248,6 +268,25 @@ BOOST_AUTO_TEST_CASE(long_texts_are_compared_by_blocks_that_lie_evenly_over_them
   }
   for (size_t i = 0; i < 3 * actors::digested_block_tokens; ++i) text[text.size() / 2 + i] = 'b';
   BOOST_TEST((record() != first));
+}
+
+BOOST_AUTO_TEST_CASE(a_set_has_one_digest_whatever_other_sets_there_are) {
+  const scratch_folder at;
+  const auto stream_of = [&](const std::string& name, size_t bytes) {
+    auto opened = check_ok(data::open_tokens({.path = at.write(name, made_up_text(bytes))}));
+    return std::move(*opened);
+  };
+  const auto trained = stream_of("t.txt", 1000), other = stream_of("o.txt", 1000),
+             books = stream_of("b.txt", 4 * actors::digested_set_tokens);
+  const auto sets_with = [&](std::vector<data::validation_stream> sets) {
+    const auto corpus = check_ok(data::corpus::make({{trained}}, {.sequence = 16}, std::move(sets)));
+    return actors::record_of(*corpus, {"t.txt"}, 0, "bytes").value().validation;
+  };
+  const auto alone = sets_with({{"books", books, "b.txt"}});
+  const auto both = sets_with({{"other", other, "o.txt"}, {"books", books, "b.txt"}});
+  BOOST_TEST_REQUIRE((alone.size() == 1U && both.size() == 2U));
+  BOOST_TEST((alone[0] == both[1]));
+  BOOST_TEST((alone[0].set == "books" && alone[0].tokens == books->size()));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

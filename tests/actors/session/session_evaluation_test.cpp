@@ -112,6 +112,34 @@ BOOST_AUTO_TEST_CASE(the_next_loss_is_that_of_the_next_step_which_it_leaves_as_i
   }
 }
 
+BOOST_AUTO_TEST_CASE(validation_sets_have_means_of_their_own_in_every_cut) {
+  const small_job job(tiny_llama);
+  const auto text = made_up_text(3000);
+  job.folder().write("one.txt", text.substr(0, 700));
+  job.folder().write("two.txt", text.substr(700));
+  const auto path = [&](const char* name) { return (job.folder() / name).string(); };
+  const settings sets = {"data.validation={one: " + path("one.txt") + ", two: {text: " + path("two.txt") + "}}"};
+  const auto uncut = job.open(common + sets);
+  BOOST_TEST(uncut->validation_sets() == (std::vector<std::string>{"", "one", "two"}),
+             boost::test_tools::per_element());
+  const auto loss_of = [](actors::session& s, const std::string& set) { return evaluated(s, {.set = set}).loss; };
+  const double one = loss_of(*uncut, "one"), two = loss_of(*uncut, "two"), held_out = uncut->evaluate().value();
+  BOOST_TEST((one != two && one != held_out));
+  BOOST_TEST(job.open(common)->evaluate().value() == held_out);
+  const auto alone = job.open(sets + settings{"parallel.data=2", "gradient_accumulation_steps=2"});
+  BOOST_TEST(alone->evaluate().value() == one);
+  for (const auto& each : cuts) BOOST_TEST_CONTEXT(each[0] << " " << each[1]) {
+      const auto s = job.open(common + each + sets);
+      BOOST_TEST(loss_of(*s, "two") == two);
+      BOOST_TEST(loss_of(*s, "one") == one);
+      BOOST_TEST(s->evaluate().value() == held_out);
+    }
+  const auto refused = uncut->evaluate(actors::evaluation_request{.set = "three"});
+  BOOST_TEST_REQUIRE(!refused);
+  BOOST_TEST(refused.error().text ==
+             "evaluation: wanted one of the validation sets of data.validation, one, two, got 'three'");
+}
+
 BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_for) {
   const small_job job(tiny_llama);
   const auto uncut = job.open(common);
@@ -132,11 +160,9 @@ BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_
       const auto got = evaluated(*s, {});
       BOOST_TEST(got.losses == all.losses, boost::test_tools::per_element());
       BOOST_TEST(got.loss == all.loss);
-      for (const uint64_t n : {1, 3, 5})
-        BOOST_TEST_CONTEXT("n " << n)
-        BOOST_TEST(
-            evaluated(*s, {.batches = n}).losses == std::vector(all.losses.begin(), all.losses.begin() + long(n)),
-            boost::test_tools::per_element());
+      for (const uint64_t n : {1, 3, 5}) BOOST_TEST_CONTEXT("n " << n)
+      BOOST_TEST(evaluated(*s, {.batches = n}).losses == std::vector(all.losses.begin(), all.losses.begin() + long(n)),
+                 boost::test_tools::per_element());
     }
 }
 

@@ -72,7 +72,8 @@ BOOST_AUTO_TEST_CASE(a_validation_part_smaller_than_a_batch_is_evaluated_too) {
 BOOST_AUTO_TEST_CASE(evaluation_without_a_validation_part_is_refused_and_the_run_continues) {
   const small_job job(two_blocks);
   auto s = job.open({});
-  check_error(s->evaluate(), "evaluation: there is no validation part; set data.validation_fraction");
+  check_error(s->evaluate(),
+              "evaluation: there is no validation part; set data.validation_fraction or data.validation");
   BOOST_TEST(step_of(*s).step == 1U);
 }
 

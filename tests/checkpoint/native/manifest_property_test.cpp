@@ -133,6 +133,7 @@ run_state random_run(dice& d) {
       if (d.one_in(2)) end = static_cast<uint32_t>(d.any());
     }
     data.shuffled = !d.one_in(3);
+    for (uint64_t n = d.below(3), i = 0; i < n; ++i) data.validation.push_back({d.text(), d.any(), {d.any(), d.any()}});
     if (d.one_in(2)) data.document_mask = d.one_in(2);
     if (d.one_in(2))
       data.masking = masking_record{.probability = static_cast<double>(d.below(1000)) / 1000,

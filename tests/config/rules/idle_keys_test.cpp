@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(evaluations_between_steps_require_a_part_that_is_held_out) 
   const std::string every = "evaluation: {every_steps: 4}\n";
   BOOST_TEST(errors_of(smallest + every) ==
              "j.yaml:9:27: error: evaluation.every_steps: requires a part of the text that is never trained on; set "
-             "data.validation_fraction, such as 0.05, or remove this key, got 4\n");
+             "data.validation_fraction, such as 0.05, or data.validation, or remove this key, got 4\n");
   BOOST_TEST(warnings_of(smallest + every, {{"data.validation_fraction=0.1"}}) == "");
   BOOST_TEST(warnings_of(smallest_with("{text: corpus.txt}",
                                        "{sources: [{text: a}, {text: b}], "
@@ -28,10 +28,15 @@ BOOST_AUTO_TEST_CASE(evaluations_between_steps_require_a_part_that_is_held_out) 
   // An interval of 100 steps schedules no evaluation before the last step, and after the last step none runs without
   // validation data.
   BOOST_TEST(warnings_of(smallest + every, {{"evaluation.every_steps=100"}}) ==
-             "--set evaluation.every_steps=100: warning: evaluation.every_steps: no effect: there is no "
-             "data.validation_fraction\n");
+             "--set evaluation.every_steps=100: warning: evaluation.every_steps: no effect: there is neither "
+             "data.validation_fraction nor data.validation\n");
   BOOST_TEST(told("evaluation: {batches: 2}") ==
-             "j.yaml:9:14: warning: evaluation.batches: no effect: there is no data.validation_fraction\n");
+             "j.yaml:9:14: warning: evaluation.batches: no effect: there is neither data.validation_fraction nor "
+             "data.validation\n");
+  BOOST_TEST(told("ema: {evaluate: true}") ==
+             "j.yaml:9:7: warning: ema.evaluate: no effect: there is neither data.validation_fraction nor "
+             "data.validation\n");
+  BOOST_TEST(warnings_of(smallest + every, {{"data.validation.held=b.txt"}}) == "");
   BOOST_TEST(told("evaluation: {every_steps: 0, batches: 0}") == "");
 }
 

@@ -101,6 +101,23 @@ BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
   BOOST_TEST(fs::exists(f / "steps.jsonl.previous"));
 }
 
+BOOST_AUTO_TEST_CASE(curves_of_validation_sets_are_cut_when_their_run_resumes) {
+  const scratch_folder f;
+  const std::string label = label_of_set("books");
+  const auto write = [&](std::optional<uint64_t> after) {
+    telemetry::curve_options options{f / "csv", {}, {}, after};
+    options.validation_sets = {"books"};
+    auto files = check_ok(telemetry::curve_files::open(options, 1700000000));
+    for (const uint64_t samples : {8U, 16U}) {
+      const std::vector<curve_value> values = {{label, 0.5}};
+      BOOST_TEST(files->write(0, samples + after.value_or(0), values).has_value());
+    }
+  };
+  write(std::nullopt);
+  write(8);
+  BOOST_TEST(scratch_folder::read(f / "csv/Validation_books_loss.csv") == "step,loss\n8,0.5\n16,0.5\n24,0.5\n");
+}
+
 BOOST_AUTO_TEST_CASE(curves_that_are_open_go_back_with_their_run) {
   const scratch_folder f;
   auto files = check_ok(telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", {}}, 1700000000));

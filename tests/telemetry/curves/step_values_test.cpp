@@ -69,6 +69,10 @@ BOOST_AUTO_TEST_CASE(json_lines_read_back_whatever_the_loss_is) {
   v.loss = NAN;
   BOOST_TEST(nlohmann::json::parse(json_line(v, {})).at("loss").is_null());
   BOOST_TEST(nlohmann::json::parse(json_line(validation_values{3, 24, 0.5, 1})).at("validation_loss") == 0.5);
+  const auto of_set = nlohmann::json::parse(json_line(validation_values{3, 24, 0.5, 1, "books", false}));
+  BOOST_TEST((of_set.at("validation_loss") == 0.5 && of_set.at("set") == "books"));
+  BOOST_TEST(label_of_set("books") == "Validation/books/loss");
+  BOOST_TEST(label_of_set("") == validation_label);
 }
 
 BOOST_AUTO_TEST_CASE(the_line_of_times_names_deepspeeds_timers) {

@@ -94,6 +94,18 @@ BOOST_AUTO_TEST_CASE(a_page_has_every_part_and_its_elements_nest) {
   check_nesting(page);
 }
 
+BOOST_AUTO_TEST_CASE(validation_sets_have_charts_and_figures_with_their_names) {
+  curves.validation_name = "books";
+  curves.validation_sets.push_back({"news", {}});
+  curves.validation_sets.back().values.add(100, 0.75);
+  const std::string page = report_page(data);
+  for (const char* part : {"<dt>Validation loss, books</dt><dd>0.5000 ", "<dt>Validation loss, news</dt><dd>0.7500 ",
+                           "<b>Validation loss, books</b>", "<b>Validation loss, news</b>"})
+    BOOST_TEST(has(page, part), part << " is missing");
+  BOOST_TEST(!has(page, "<dt>Validation loss</dt>"));
+  check_nesting(page);
+}
+
 BOOST_AUTO_TEST_CASE(a_sample_and_the_validation_curve_come_first_and_times_of_units_are_folded) {
   data.end.sample = "The cat.";
   data.end.configuration = "steps: 200\n";

@@ -60,9 +60,8 @@ using field =
                  field_of<std::vector<std::string>>, field_of<std::optional<double>>, field_of<std::optional<uint64_t>>,
                  field_of<std::optional<core::dtype>>, field_of<core::optimizer_type>, field_of<core::schedule_type>,
                  field_of<core::warmup_shape>, field_of<core::decay_shape>, item_field_of<bool>, item_field_of<double>,
-                 item_field_of<std::string>, item_field_of<std::filesystem::path>,
-                 item_field_of<std::optional<double>>, item_field_of<uint64_t>, item_field_of<std::vector<std::string>>,
-                 hand_made, model_key>;
+                 item_field_of<std::string>, item_field_of<std::filesystem::path>, item_field_of<std::optional<double>>,
+                 item_field_of<uint64_t>, item_field_of<std::vector<std::string>>, hand_made, model_key>;
 
 /// Another name of the key that the configuration accepts.
 struct alias {
@@ -84,12 +83,19 @@ struct value_range {
   bool below_most = false;   ///< true: `most` itself is excluded
 };
 
+/// A text that is no choice of a key, although other programs have it, and what to do instead of it.
+struct refused_choice {
+  std::string_view text;
+  std::string_view why;
+};
+
 /// The texts that a key accepts as its value.
 struct value_choices {
   /// Accepted texts; empty: any text; for number_list: names of the list's numbers, in order.
   std::vector<std::string_view> names;
   /// Texts that DeepSpeed accepts but Troupe does not support yet, so a job may not use them.
   std::vector<std::string_view> later;
+  std::vector<refused_choice> never;  ///< texts whose refusal has a reason of its own
   /// The choice that DeepSpeed uses for a text that is no choice; empty: such a text is refused.
   std::string_view otherwise;
   bool any_case = false;   ///< true: the texts are accepted in any letter case
@@ -211,6 +217,11 @@ struct key_info {  ///< one row of the key table
   }
   key_info& or_later(std::vector<std::string_view> v) {
     choices.later = std::move(v);
+    return *this;
+  }
+  /// Gives the refusal of `v`, which is no choice, a reason.
+  key_info& but_never(std::string_view v, std::string_view why) {
+    choices.never.push_back({v, why});
     return *this;
   }
   key_info& just(std::string_view v) {

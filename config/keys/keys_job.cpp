@@ -240,6 +240,9 @@ void add_sample_form_keys(key_rows& t) {
   t.row("data.packing", text)
       .by_default("best_fit")
       .one_of({"best_fit", "none"})
+      .but_never("buckets",
+                 "a step is planned for rows of data.sequence_length tokens alone, which best_fit fills with several "
+                 "samples, so that hardly any padding is computed")
       .into<&job::data, &data::packing>()
       .means(
           "How samples of conversations, prompts or labelled tokens become rows: as many as fit, or one in each, with "

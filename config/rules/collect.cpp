@@ -261,9 +261,12 @@ class collector {
     if (made.value == nullptr) {
       const bool nothing = e.value->kind == node_kind::null;
       const bool later = !nothing && later_choice(row, *e.value) != nullptr;
+      const auto& never = row.choices.never;
+      const auto one = std::ranges::find(never, std::string_view(e.value->text), &refused_choice::text);
       refuse(made.key, made.at,
-             fmt::format("wanted {}, got {}{}", wanted(row), nothing ? "nothing" : shown(*e.value),
-                         later ? fmt::format(", which {}", effect_beyond(row)) : ""));
+             fmt::format("wanted {}, got {}{}{}", wanted(row), nothing ? "nothing" : shown(*e.value),
+                         later ? fmt::format(", which {}", effect_beyond(row)) : "",
+                         one != never.end() ? fmt::format(": {}", one->why) : ""));
       return false;
     }
     const auto is_said = [&](std::string_view one) { return says(row, *made.value, one); };

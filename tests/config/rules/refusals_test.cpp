@@ -48,6 +48,20 @@ BOOST_AUTO_TEST_CASE(an_unknown_key_is_refused_with_the_nearest_known_one) {
   BOOST_TEST(line_9("a.b: 1").starts_with("j.yaml:9:1: error: a.b: unknown key; the nearest known one is "));
 }
 
+BOOST_AUTO_TEST_CASE(padding_to_buckets_is_refused_with_what_replaces_it) {
+  const std::string wanted = "error: data.packing: wanted one of best_fit, none, got buckets";
+  const std::string why =
+      ": a step is planned for rows of data.sequence_length tokens alone, which best_fit fills with several samples, "
+      "so "
+      "that hardly any padding is computed\n";
+  for (const std::string form : {"chat", "text"}) {
+    const auto said = errors_of(smallest_with("{text: corpus.txt}", "{" + form + ": a, packing: buckets}"));
+    BOOST_TEST(said.ends_with(wanted + why), said);
+  }
+  const auto other = errors_of(smallest_with("{text: corpus.txt}", "{chat: a, packing: bucket}"));
+  BOOST_TEST(other.ends_with("error: data.packing: wanted one of best_fit, none, got bucket\n"), other);
+}
+
 BOOST_AUTO_TEST_CASE(a_key_given_twice_is_refused) {
   BOOST_TEST(line_9("steps: 3") == "j.yaml:9:1: error: steps: given twice, first at line 5, column 1\n");
   BOOST_TEST(errors_of(smallest_with("{lr: 1.0e-3}", "{lr: 1, lr: 2}")) ==

@@ -54,7 +54,8 @@ const std::map<std::string, std::string> beforehand = {
      "troupe data tokenize books --tokenizer tokenizers/gpt2 --output code.bin --quiet"},
     // A tiny model stands where the page's script puts the one that it fetches.
     {"docs/finetuning.md",
-     "mkdir runs && mv chat_model runs/smollm2 && "
+     "mkdir runs && mv chat_model runs/smollm2 && cp examples/keeper.jsonl messages.jsonl && "
+     "mkdir books && cp examples/corpus.txt books/one.txt && "
      "sed -i 's/_position_embeddings\": 128/_position_embeddings\": 256/' runs/smollm2/config.json"},
 };
 

@@ -10,6 +10,7 @@ import unicodedata
 import gguf
 import tiktoken
 import tiktoken._educational
+import tokenizers
 from sentencepiece import sentencepiece_model_pb2
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -78,6 +79,41 @@ def pieces():
     close(writer)
 
 
+def unigram():
+    """The pieces of unigram.model with its rules of normalisation, as llama.cpp's converter writes T5's."""
+    model = sentencepiece_model_pb2.ModelProto.FromString((FIXTURES / "unigram.model").read_bytes())
+    rules = model.normalizer_spec
+    writer = writer_of("unigram.gguf", "t5", "default", [p.piece.encode() for p in model.pieces],
+                       [int(p.type) for p in model.pieces])
+    writer.add_token_scores([p.score for p in model.pieces])
+    writer.add_add_space_prefix(rules.add_dummy_prefix)
+    writer.add_remove_extra_whitespaces(rules.remove_extra_whitespaces)
+    writer.add_precompiled_charsmap(rules.precompiled_charsmap)
+    writer.add_eos_token_id(model.trainer_spec.eos_id)
+    writer.add_unk_token_id(model.trainer_spec.unk_id)
+    close(writer)
+    check_unigram_rules(model)
+
+
+def check_unigram_rules(model):
+    """The rules with which `to-hf` writes unigrams give the tokens of SentencePiece in `tokenizers`, too."""
+    space, table = "\u2581", base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
+    replace = lambda kind, pattern, by: {"type": "Replace", "pattern": {kind: pattern}, "content": by}
+    rules = [{"type": "Precompiled", "precompiled_charsmap": table}, replace("Regex", f"[ {space}]+(?![\\s\\S])", ""),
+             {"type": "Prepend", "prepend": " "}, replace("Regex", " {2,}", " "), replace("String", " ", space)]
+    steps = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "pre_tokenizer": None, "post_processor": None,
+             "decoder": None, "normalizer": {"type": "Sequence", "normalizers": rules},
+             "model": {"type": "Unigram", "unk_id": model.trainer_spec.unk_id, "byte_fallback": False,
+                       "vocab": [[p.piece, p.score] for p in model.pieces]}}
+    made = tokenizers.Tokenizer.from_str(json.dumps(steps))
+    fixture = json.loads((FIXTURES / "tokenizers.json").read_text())
+    words = [p.piece for p in model.pieces if p.type != 1]
+    for one, wanted in zip(fixture["text"], fixture["unigram.model"]["ids"]):
+        text = bytes.fromhex(one).decode(errors="replace")
+        if text.encode().hex() == one and not any(w in text for w in words if w != "__init__"):
+            assert made.encode(text).ids == wanted, text
+
+
 CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
           r"|\s+(?!\S)|\s")
 LLAMA_3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -98,6 +134,7 @@ def main():
     begin = "<|begin_of_text|>"
     byte_level("llama-bpe", of["llama-bpe"], [(begin, Type.CONTROL)], begin, "<|endoftext|>")
     pieces()
+    unigram()
 
     corpus = (ROOT / "examples" / "corpus.txt").read_text()[:40000]
     ranks = tiktoken._educational.bpe_train(corpus, 400, LLAMA_3, visualise=None)

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
@@ -16,6 +18,8 @@
 #include "data/tokenizers/files/named_rules.hpp"
 #include "data/tokenizers/files/sentencepiece_writer.hpp"
 #include "data/tokenizers/files/word_merges.hpp"
+#include "data/tokenizers/text/base64.hpp"
+#include "data/tokenizers/text/sentencepiece_rules.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 #include "formats/gguf/header.hpp"
 
@@ -30,6 +34,10 @@ constexpr std::string_view ggml = "tokenizer.ggml.";
 constexpr std::string_view template_key = "tokenizer.chat_template";
 /// The character by which pieces represent a space.
 constexpr std::string_view space_sign = "\xE2\x96\x81";
+/// Name, after `tokenizer.ggml.`, of the key whose value is a table of rules that rewrite characters.
+constexpr const char* charsmap_key = "precompiled_charsmap";
+/// Pattern of the spaces at the end of a text, and of the signs for spaces there.
+constexpr std::string_view spaces_at_end = "[ \xE2\x96\x81]+(?![\\s\\S])";
 
 std::string ggml_key(std::string_view name) { return std::string(ggml).append(name); }
 
@@ -79,13 +87,16 @@ core::result<gguf_tokenizer> gguf_tokenizer::of(gguf_metadata keys, std::string 
   const auto kind = out.keys_.text(ggml_key("model"));
   if (out.keys_.find(gguf_tokens_key) == nullptr)
     return core::refused(fmt::format("'{}' has no tokenizer: wanted the key {}", out.name_, gguf_tokens_key));
-  if (kind != "gpt2" && kind != "llama")
+  if (kind != "gpt2" && kind != "llama" && kind != "t5")
     return core::refused(
-        fmt::format("'{}': tokenizer.ggml.model: wanted gpt2 or llama, got '{}', which is not read: "
+        fmt::format("'{}': tokenizer.ggml.model: wanted gpt2, llama or t5, got '{}', which is not read: "
                     "give the model's own tokenizer",
                     out.name_, core::shown(kind)));
-  out.has_pieces_ = kind == "llama";
+  out.is_unigram_ = kind == "t5";
+  out.has_pieces_ = kind == "llama" || out.is_unigram_;
   if (auto ok = out.read_entries(); !ok) return fail(ok.error().in(fmt::format("'{}'", out.name_)));
+  if (!out.is_unigram_) return out;
+  if (auto ok = out.check_unigram_keys(); !ok) return fail(ok.error().in(fmt::format("'{}'", out.name_)));
   return out;
 }
 
@@ -136,6 +147,60 @@ core::result<void> gguf_tokenizer::read_entries() {
   return {};
 }
 
+core::result<void> gguf_tokenizer::check_unigram_keys() const {
+  constexpr std::array<std::string_view, 5> flags{"add_bos_token", "add_eos_token", "add_sep_token", "add_space_prefix",
+                                                  "remove_extra_whitespaces"};
+  constexpr std::array<std::string_view, 7> others{
+      "model", "pre", "tokens", "token_type", "scores", "token_type_count", charsmap_key};
+  const auto refused = [](std::string_view key, const std::string& why) {
+    return core::refused(fmt::format("{}{}: {}", ggml, core::shown(key), why));
+  };
+  for (const auto& [key, value] : keys_.entries) {
+    if (!key.starts_with(ggml)) continue;
+    const auto name = std::string_view(key).substr(ggml.size());
+    const bool is_flag = std::ranges::find(flags, name) != flags.end();
+    if (is_flag && value.type != gguf_value_type::boolean) return refused(name, "wanted true or false");
+    if (!is_flag && !name.ends_with("_token_id") && std::ranges::find(others, name) == others.end())
+      return refused(name,
+                     "wanted no such key for pieces of unigrams (t5), since its rule is not known: give the model's "
+                     "own tokenizer");
+  }
+  if (const auto pre = keys_.text(ggml_key("pre")); !pre.empty() && pre != "default")
+    return refused("pre",
+                   fmt::format("wanted default, since pieces of unigrams (t5) have one way of cutting words, got "
+                               "'{}'",
+                               core::shown(pre)));
+  if (keys_.find(ggml_key("add_space_prefix")) == nullptr)
+    return refused("add_space_prefix", "wanted true or false, because programs have different defaults, got none");
+  if (const auto* const table = keys_.find(ggml_key(charsmap_key)); table != nullptr) {
+    if (table->type != gguf_value_type::array ||
+        (table->items != gguf_value_type::u8 && table->items != gguf_value_type::i8))
+      return refused(charsmap_key, "wanted a list of bytes");
+    if (const auto fault = fault_in_rules(table->numbers); !fault.empty())
+      return refused(charsmap_key, fmt::format("wanted a table of rules, got {}", fault));
+  }
+  std::vector<size_t> unknown;
+  for (size_t t = 0; t < entries_.size(); ++t) {
+    if (entries_[t].kind == token_kind::unknown) unknown.push_back(t);
+    if (!std::isfinite(entries_[t].score))
+      return refused("scores", fmt::format("wanted finite scores, got {} for token {}", entries_[t].score, t));
+  }
+  if (unknown.size() != 1)
+    return refused("token_type",
+                   fmt::format("wanted one token of the kind 2, for unknown characters, got {}", unknown.size()));
+  const auto named = keys_.whole(ggml_key("unknown_token_id"));
+  if (named && *named != unknown[0])
+    return refused("unknown_token_id", fmt::format("wanted {}, the token of the kind 2, got {}", unknown[0], *named));
+  return {};
+}
+
+/// Returns the rules by which characters are rewritten, a table of SentencePiece's; empty: none.
+std::string gguf_tokenizer::normaliser() const {
+  const auto* const table = is_unigram_ ? keys_.find(ggml_key(charsmap_key)) : nullptr;
+  if (table == nullptr) return {};
+  return {reinterpret_cast<const char*>(table->numbers.data()), table->numbers.size()};
+}
+
 bool gguf_tokenizer::flag(std::string_view key, bool otherwise) const {
   const auto* const value = keys_.find(ggml_key(key));
   return value != nullptr && value->type == gguf_value_type::boolean ? value->bits != 0 : otherwise;
@@ -156,8 +221,14 @@ std::optional<uint32_t> gguf_tokenizer::special(std::string_view key) const {
 bool gguf_tokenizer::adds_begin() const {
   // llama.cpp's default: texts of SentencePiece's kind, of Llama 3 and of Mistral begin with the token.
   const auto pre = keys_.text(ggml_key("pre"));
-  const bool usual = has_pieces_ || pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" || pre == "tekken";
+  const bool usual =
+      (has_pieces_ && !is_unigram_) || pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3" || pre == "tekken";
   return special("bos_token_id").has_value() && flag("add_bos_token", usual);
+}
+
+bool gguf_tokenizer::adds_end() const {
+  // llama.cpp's default: texts of unigrams end with the token.
+  return special("eos_token_id").has_value() && flag("add_eos_token", is_unigram_);
 }
 
 json gguf_tokenizer::special_list() const {
@@ -179,7 +250,7 @@ json gguf_tokenizer::special_list() const {
 
 json gguf_tokenizer::post_processor() const {
   const auto begin = adds_begin() ? special("bos_token_id") : std::nullopt;
-  const auto end = flag("add_eos_token", false) ? special("eos_token_id") : std::nullopt;
+  const auto end = adds_end() ? special("eos_token_id") : std::nullopt;
   if (!begin && !end) return nullptr;
   json single = json::array(), pair = json::array(), tokens = json::object();
   const auto add = [&](json& to, const std::optional<uint32_t>& token) {
@@ -201,7 +272,24 @@ json gguf_tokenizer::post_processor() const {
 
 core::result<json> gguf_tokenizer::pipeline() const {
   if (!has_pieces_) return byte_level_pipeline();
-  return piece_pipeline();
+  return is_unigram_ ? unigram_pipeline() : piece_pipeline();
+}
+
+core::result<void> gguf_tokenizer::check_pipeline_is_exact() const {
+  const auto refused = [&](const std::string& why) {
+    return core::refused(fmt::format("'{}': {}{}", name_, ggml, why));
+  };
+  for (size_t t = 0; is_unigram_ && t < entries_.size(); ++t)
+    if (entries_[t].kind == token_kind::unused || entries_[t].kind == token_kind::user_defined)
+      return refused(
+          fmt::format("token_type: wanted no unused and no user-defined token for a tokenizer.json of unigrams, "
+                      "which has no exact words for them, got token {}",
+                      t));
+  if (has_pieces_ && flag("remove_extra_whitespaces", false) && !flag("add_space_prefix", true))
+    return refused(
+        "remove_extra_whitespaces: wanted false without add_space_prefix for a tokenizer.json, which has no exact "
+        "words for both");
+  return {};
 }
 
 core::result<json> gguf_tokenizer::byte_level_pipeline() const {
@@ -253,18 +341,56 @@ json gguf_tokenizer::piece_pipeline() const {
   for (const size_t t : order) texts.push_back(entries_[t].text);
   json merges = json::array();
   for (const auto& [left, right] : merges_into(texts)) merges.push_back(json::array({texts[left], texts[right]}));
-  const bool adds_space = flag("add_space_prefix", true);
   json rules = json::array();
-  if (adds_space) rules.push_back({{"type", "Prepend"}, {"prepend", space_sign}});
-  rules.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", space_sign}});
-  json back = json::array({{{"type", "Replace"}, {"pattern", {{"String", space_sign}}}, {"content", " "}},
-                           {{"type", "ByteFallback"}},
-                           {{"type", "Fuse"}}});
-  if (adds_space) back.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  add_space_rules(rules);
   json model = byte_pair_model(std::move(words), std::move(merges));
   model["unk_token"] = unknown;
   model["fuse_unk"] = true;
   model["byte_fallback"] = has_byte_pieces;
+  return with_model(std::move(rules), std::move(model));
+}
+
+/// Adds normalizers that treat spaces as SentencePiece does, which removes those at both ends of a text and repeated
+/// ones if it is told to. The space before the text is added before repeated ones are removed, and stands for those
+/// there.
+void gguf_tokenizer::add_space_rules(json& rules) const {
+  const auto replace = [&](const char* kind, std::string_view pattern, std::string_view by) {
+    rules.push_back({{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", by}});
+  };
+  const bool removes = flag("remove_extra_whitespaces", false);
+  if (removes) replace("Regex", spaces_at_end, "");
+  if (flag("add_space_prefix", true)) rules.push_back({{"type", "Prepend"}, {"prepend", removes ? " " : space_sign}});
+  if (removes) replace("Regex", " {2,}", " ");
+  replace("String", " ", space_sign);
+}
+
+json gguf_tokenizer::unigram_pipeline() const {
+  json words = json::array();
+  json unknown;
+  bool has_byte_pieces = false;
+  for (size_t t = 0; t < entries_.size(); ++t) {
+    const auto& e = entries_[t];
+    const bool is_scored = e.kind == token_kind::normal;
+    words.push_back(json::array(
+        {e.text.empty() ? fmt::format("[PAD{}]", t) : e.text, is_scored ? static_cast<double>(e.score) : 0.0}));
+    if (e.kind == token_kind::unknown) unknown = t;
+    has_byte_pieces = has_byte_pieces || e.kind == token_kind::byte;
+  }
+  json rules = json::array();
+  if (const auto table = normaliser(); !table.empty())
+    rules.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(table)}});
+  add_space_rules(rules);
+  return with_model(
+      std::move(rules),
+      {{"type", "Unigram"}, {"unk_id", unknown}, {"vocab", std::move(words)}, {"byte_fallback", has_byte_pieces}});
+}
+
+/// Returns a tokenizer.json of pieces whose texts are prepared by the normalizers `rules` and divided by `model`.
+json gguf_tokenizer::with_model(json rules, json model) const {
+  json back = json::array({{{"type", "Replace"}, {"pattern", {{"String", space_sign}}}, {"content", " "}},
+                           {{"type", "ByteFallback"}},
+                           {{"type", "Fuse"}}});
+  if (flag("add_space_prefix", true)) back.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -280,7 +406,7 @@ json gguf_tokenizer::configuration() const {
   json out{{"tokenizer_class", "PreTrainedTokenizerFast"},
            {"clean_up_tokenization_spaces", false},
            {"add_bos_token", adds_begin()},
-           {"add_eos_token", flag("add_eos_token", false) && special("eos_token_id").has_value()}};
+           {"add_eos_token", adds_end()}};
   for (const auto& [theirs, ours] : {std::pair{"bos_token_id", "bos_token"},
                                      {"eos_token_id", "eos_token"},
                                      {"unknown_token_id", "unk_token"},
@@ -319,7 +445,9 @@ json gguf_tokenizer::generation() const {
 
 std::string gguf_tokenizer::piece_model() const {
   piece_model_options options{.adds_space = flag("add_space_prefix", true),
-                              .removes_extra_spaces = flag("remove_extra_whitespaces", false)};
+                              .removes_extra_spaces = flag("remove_extra_whitespaces", false),
+                              .is_unigram = is_unigram_,
+                              .rules = normaliser()};
   for (size_t t = 0; t < entries_.size(); ++t)
     if (entries_[t].kind == token_kind::unknown) options.unknown = static_cast<uint32_t>(t);
   options.begin = special("bos_token_id");

@@ -32,15 +32,18 @@ class gguf_tokenizer {
   /// Reads the keys of `file`. Refused: a file that is no GGUF file, and one without a vocabulary.
   static core::result<gguf_tokenizer> read(const std::filesystem::path& file);
   /// Reads the vocabulary from `keys`, the metadata of the file `name`. Refused: keys without a vocabulary, a kind
-  /// other than `gpt2` and `llama`, lists of other lengths, and a token that occurs twice.
+  /// other than `gpt2`, `llama` and `t5`, lists of other lengths, a token that occurs twice, and of `t5` keys that are
+  /// not known.
   static core::result<gguf_tokenizer> of(formats::gguf_metadata keys, std::string name);
 
-  /// True for SentencePiece's kind (`llama`), false for byte pairs (`gpt2`).
+  /// True for SentencePiece's kinds (`llama` of byte pairs, `t5` of unigrams), false for byte-level pairs (`gpt2`).
   [[nodiscard]] bool has_pieces() const { return has_pieces_; }
   [[nodiscard]] bool has_bytes() const { return is_gguf_of_bytes(keys_); }
 
   /// Returns a tokenizer.json. Refused: a `tokenizer.ggml.pre` that is not known, and lists of another type.
   [[nodiscard]] core::result<nlohmann::json> pipeline() const;
+  /// Refuses a vocabulary for which a tokenizer.json has no exact words, so that texts would get other tokens.
+  [[nodiscard]] core::result<void> check_pipeline_is_exact() const;
   /// Returns a tokenizer_config.json.
   [[nodiscard]] nlohmann::json configuration() const;
   /// Returns a generation_config.json; null if the GGUF file names no special token.
@@ -51,17 +54,23 @@ class gguf_tokenizer {
  private:
   gguf_tokenizer(formats::gguf_metadata keys, std::string name) : keys_(std::move(keys)), name_(std::move(name)) {}
   [[nodiscard]] core::result<void> read_entries();
+  [[nodiscard]] core::result<void> check_unigram_keys() const;
   [[nodiscard]] core::result<nlohmann::json> byte_level_pipeline() const;
   [[nodiscard]] nlohmann::json piece_pipeline() const;
+  [[nodiscard]] nlohmann::json unigram_pipeline() const;
+  void add_space_rules(nlohmann::json& rules) const;
+  [[nodiscard]] nlohmann::json with_model(nlohmann::json rules, nlohmann::json model) const;
   [[nodiscard]] nlohmann::json special_list() const;
   [[nodiscard]] nlohmann::json post_processor() const;
   [[nodiscard]] std::optional<uint32_t> special(std::string_view key) const;
   [[nodiscard]] bool flag(std::string_view key, bool otherwise) const;
   [[nodiscard]] bool adds_begin() const;
+  [[nodiscard]] bool adds_end() const;
+  [[nodiscard]] std::string normaliser() const;
 
   formats::gguf_metadata keys_;
   std::string name_;
-  bool has_pieces_ = false, has_kinds_ = false;
+  bool has_pieces_ = false, is_unigram_ = false, has_kinds_ = false;
   /// [number]: token of the vocabulary, without the tokens at its end that only fill up the model's vocabulary
   std::vector<vocabulary_entry> entries_;
 };

@@ -164,6 +164,7 @@ core::result<std::optional<std::string>> made_bytes(const fs::path& path) {
 
 core::result<std::vector<made_file>> made_files(const fs::path& file) {
   TROUPE_ASSIGN(const auto made, gguf_tokenizer::read(file));
+  TROUPE_TRY(made.check_pipeline_is_exact());
   TROUPE_ASSIGN(const auto pipeline, made.pipeline());
   std::vector<made_file> out{{pipeline_name, text_of_json(pipeline)},
                              {configuration_name, text_of_json(made.configuration())}};

@@ -64,7 +64,7 @@ struct made_file {
 
 /// Returns the files of transformers that are made from `file`, a GGUF file with a vocabulary: tokenizer.json,
 /// tokenizer_config.json with chat templates, and generation_config.json. Refused: a vocabulary that open_tokenizer()
-/// refuses by its name.
+/// refuses by its name, and one that no tokenizer.json states exactly.
 core::result<std::vector<made_file>> made_files(const std::filesystem::path& file);
 
 }  // namespace troupe::data

@@ -44,7 +44,7 @@ constexpr std::string_view no_piece = "\x01";
 
 std::string sentencepiece_model_of(std::span<const vocabulary_entry> pieces, const piece_model_options& options) {
   enum model_field : uint64_t { piece = 1, trainer = 2, normalizer = 3 };
-  constexpr int64_t byte_pairs = 2;
+  constexpr int64_t unigram = 1, byte_pairs = 2;
   std::string out;
   for (const auto& p : pieces) {
     std::string message;
@@ -54,7 +54,7 @@ std::string sentencepiece_model_of(std::span<const vocabulary_entry> pieces, con
     put_text(out, piece, message);
   }
   std::string of_trainer;
-  put_whole(of_trainer, 3, byte_pairs);
+  put_whole(of_trainer, 3, options.is_unigram ? unigram : byte_pairs);
   put_whole(of_trainer, 4, static_cast<int64_t>(pieces.size()));
   put_whole(of_trainer, 35, std::ranges::any_of(pieces, [](const auto& p) { return p.kind == token_kind::byte; }));
   const std::array tokens{options.unknown, options.begin, options.end, options.padding};
@@ -64,7 +64,8 @@ std::string sentencepiece_model_of(std::span<const vocabulary_entry> pieces, con
   }
   put_text(out, trainer, of_trainer);
   std::string of_normalizer;
-  put_text(of_normalizer, 1, "identity");
+  put_text(of_normalizer, 1, options.rules.empty() ? "identity" : "user_defined");
+  if (!options.rules.empty()) put_text(of_normalizer, 2, options.rules);
   put_whole(of_normalizer, 3, options.adds_space ? 1 : 0);
   put_whole(of_normalizer, 4, options.removes_extra_spaces ? 1 : 0);
   put_whole(of_normalizer, 5, 1);

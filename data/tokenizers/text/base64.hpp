@@ -1,4 +1,5 @@
-// Reads bytes that a file writes as base64 (RFC 4648), as tiktoken's lists and Mistral's tekken.json write their words.
+// Reads and writes bytes as base64 (RFC 4648), as tiktoken's lists and Mistral's tekken.json write their words and
+// tokenizer.json its table of rules.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,19 @@ inline std::optional<std::string> from_base64(std::string_view text) {
     if (bits < 8) continue;
     bits -= 8;
     out.push_back(static_cast<char>(held >> bits & 0xFFU));
+  }
+  return out;
+}
+
+/// Returns the bytes as base64 with its padding.
+inline std::string to_base64(std::string_view bytes) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t held = 0;
+    for (size_t i = 0; i < 3; ++i)
+      held = held << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+    for (size_t i = 0; i < 4; ++i) out.push_back(at + i > bytes.size() ? '=' : digits[held >> (18 - 6 * i) & 63U]);
   }
   return out;
 }

@@ -1,12 +1,19 @@
 // Tests tokenizers from the vocabulary in a GGUF file: tokens, special tokens, the files that are made, and refusals.
 #include "data/tokenizers/files/gguf_tokenizer.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
 #include <span>
 
 #include "core/source_file.hpp"
+#include "core/utf8.hpp"
 #include "data/tokenizers/files/made_files.hpp"
 #include "data/tokenizers/opening/open_tokenizer.hpp"
 #include "data/tokenizers/opening/vocabulary_files.hpp"
+#include "data/tokenizers/text/base64.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "formats/gguf/header.hpp"
 #include "tests/data/tokenizers/tokenizers.hpp"
@@ -36,13 +43,15 @@ std::filesystem::path written(const scratch_folder& at, const gguf_metadata& key
 
 /// Returns the ids that the real packages return for the fixture's texts.
 const nlohmann::json& ids_of(const std::string& name) {
-  return name == "pieces" ? fixture()["bpe.model"]["ids"] : fixture()["pipelines"][name]["ids"];
+  if (name == "pieces") return fixture()["bpe.model"]["ids"];
+  if (name == "unigram") return fixture()["unigram.model"]["ids"];
+  return fixture()["pipelines"][name]["ids"];
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_tokens_are_those_of_the_tokenizer_from_which_the_file_was_made) {
-  for (const std::string name : {"qwen2", "llama-bpe", "pieces"}) BOOST_TEST_CONTEXT(name) {
+  for (const std::string name : {"qwen2", "llama-bpe", "pieces", "unigram"}) BOOST_TEST_CONTEXT(name) {
       auto ours = std::move(*check_ok(data::open_tokenizer(file_of(name))));
       const auto& ids = ids_of(name);
       for (size_t i = 0; i < ids.size(); ++i) {
@@ -132,8 +141,8 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_that_is_not_understood_is_refused_by_its_key) 
   const auto text = [](const char* x) { return gguf_value::of(std::string(x)); };
   const std::vector<wish> wishes{
       {"tokenizer.ggml.pre", text("viking"), "tokenizer.ggml.pre: wanted one of gpt-2, smollm"},
-      {"tokenizer.ggml.model", text("bert"), "tokenizer.ggml.model: wanted gpt2 or llama, got 'bert'"},
-      {"tokenizer.ggml.model", text("t5"), "tokenizer.ggml.model: wanted gpt2 or llama, got 't5'"},
+      {"tokenizer.ggml.model", text("bert"), "tokenizer.ggml.model: wanted gpt2, llama or t5, got 'bert'"},
+      {"tokenizer.ggml.model", text("t5"), "tokenizer.ggml.scores: wanted it, because pieces have scores"},
       {"tokenizer.ggml.tokens", gguf_value::of(std::vector<std::string>{}), "wanted a list of 1 to"},
       {"tokenizer.ggml.tokens", gguf_value::of(std::vector<std::string>(542, "a")), "the token 'a' occurs twice"},
       {"tokenizer.ggml.tokens", gguf_value::of(std::vector<std::string>(542, "\xff")), "wanted texts in UTF-8"},
@@ -153,6 +162,110 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_that_is_not_understood_is_refused_by_its_key) 
   check_no_tokenizer(file, "has no tokenizer: wanted the key tokenizer.ggml.tokens");
   BOOST_TEST(!data::has_vocabulary(file));
   BOOST_TEST(data::has_vocabulary(file_of("qwen2")));
+}
+
+BOOST_AUTO_TEST_CASE(a_unigram_vocabulary_becomes_a_tokenizer_json_with_the_same_tokens) {
+  for (const bool removes : {true, false}) BOOST_TEST_CONTEXT("removes spaces " << removes) {
+      const scratch_folder at;
+      auto keys = keys_of("unigram");
+      keys.set("tokenizer.ggml.remove_extra_whitespaces", gguf_value::of(removes));
+      const auto* const kinds = keys.find("tokenizer.ggml.token_type");
+      BOOST_TEST_REQUIRE(kinds != nullptr);
+      std::vector<int32_t> changed(kinds->count());
+      std::memcpy(changed.data(), kinds->numbers.data(), kinds->numbers.size());
+      std::ranges::replace(changed, 4, 1);  // tokens of the user are refused there
+      keys.set("tokenizer.ggml.token_type", gguf_value::of(std::span<const int32_t>(changed)));
+      const auto file = written(at, keys);
+      const auto files = check_ok(data::made_files(file));
+      for (const auto& made : *files) at.write("hf/" + made.name, made.text);
+      auto own = std::move(*check_ok(data::open_tokenizer(file)));
+      auto beside = std::move(*check_ok(data::open_tokenizer(at / "hf")));
+      BOOST_TEST(own->end_of_text().value() == beside->end_of_text().value());
+      size_t compared = 0;  // texts but the one with the words of control tokens, which are tokens in a tokenizer.json
+      const auto compare = [&](const std::string& text) {
+        BOOST_TEST(encoded(*beside, text) == encoded(*own, text), text);
+        ++compared;
+      };
+      for (const auto& one : fixture()["text"])
+        if (const auto text = from_hex(one); core::is_utf8(text) && !text.starts_with("<|endoftext|> <s>"))
+          compare(text);
+      for (const char* text :
+           {" x", "  x  y  ", " ", "x \n", "\t", "\u2581x", " \u2581x", "x\u2581 ", "a\u3000\u3000b"})
+        compare(text);
+      BOOST_TEST(compared > 40U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_made_files_of_a_unigram_vocabulary_state_scores_rules_and_the_end_of_texts) {
+  const auto made = check_ok(data::gguf_tokenizer::read(file_of("unigram")));
+  const auto pipeline = check_ok(made->pipeline());
+  BOOST_TEST(((*pipeline)["model"]["type"] == "Unigram"));
+  BOOST_TEST(((*pipeline)["model"]["unk_id"] == 0));
+  BOOST_TEST(((*pipeline)["model"]["vocab"][4][0] == "\u2581"));
+  BOOST_TEST(((*pipeline)["model"]["vocab"][4][1].get<double>() < -2.0));
+  const auto model = content_of(fixture_path("unigram.model"));
+  const auto table =
+      data::from_base64((*pipeline)["normalizer"]["normalizers"][0]["precompiled_charsmap"].get<std::string>());
+  BOOST_TEST_REQUIRE(table.has_value());
+  BOOST_TEST(table->size() == 1037U);
+  BOOST_TEST(has(model, *table));
+  // Texts of unigrams end with the token unless a key says otherwise.
+  BOOST_TEST((made->configuration()["add_eos_token"] == true));
+  BOOST_TEST((made->configuration()["add_bos_token"] == false));
+  BOOST_TEST(((*pipeline)["post_processor"]["single"][1]["SpecialToken"]["id"] == "</s>"));
+  check_failed(
+      data::made_files(file_of("unigram")), core::error_kind::bad_input,
+      "tokenizer.ggml.token_type: wanted no unused and no user-defined token for a tokenizer.json of unigrams");
+}
+
+BOOST_AUTO_TEST_CASE(a_unigram_vocabulary_with_keys_that_are_not_known_is_refused_by_the_key) {
+  struct wish {
+    std::string key;
+    gguf_value value;
+    std::string words;
+  };
+  const auto text = [](const char* x) { return gguf_value::of(std::string(x)); };
+  const auto bytes = [](const std::string& x) {
+    gguf_value out{.type = formats::gguf_value_type::array, .items = formats::gguf_value_type::u8};
+    for (const char c : x) out.numbers.push_back(static_cast<std::byte>(c));
+    return out;
+  };
+  const auto count = keys_of("unigram").find("tokenizer.ggml.tokens")->count();
+  std::vector<float> scores(count, 1);
+  scores[7] = std::numeric_limits<float>::infinity();
+  const std::vector<wish> wishes{
+      {"tokenizer.ggml.normalizer.lowercase", gguf_value::of(true),
+       "normalizer.lowercase: wanted no such key for pieces"},
+      {"tokenizer.ggml.pre", text("qwen2"), "tokenizer.ggml.pre: wanted default, since pieces of unigrams"},
+      {"tokenizer.ggml.add_space_prefix", gguf_value::of(uint32_t{1}), "add_space_prefix: wanted true or false"},
+      {"tokenizer.ggml.remove_extra_whitespaces", text("yes"), "remove_extra_whitespaces: wanted true or false"},
+      {"tokenizer.ggml.precompiled_charsmap", text("x"), "precompiled_charsmap: wanted a list of bytes"},
+      {"tokenizer.ggml.precompiled_charsmap", bytes("abc"),
+       "precompiled_charsmap: wanted a table of rules, got a table"},
+      {"tokenizer.ggml.unknown_token_id", gguf_value::of(uint32_t{9}),
+       "unknown_token_id: wanted 0, the token of the kind"},
+      {"tokenizer.ggml.scores", gguf_value::of(std::span<const float>(scores)),
+       "scores: wanted finite scores, got inf"},
+      {"tokenizer.ggml.token_type", gguf_value::of(std::span<const int32_t>(std::vector<int32_t>(count, 1))),
+       "token_type: wanted one token of the kind 2, for unknown characters, got 0"}};
+  for (const auto& [key, value, words] : wishes) BOOST_TEST_CONTEXT(words) {
+      const scratch_folder at;
+      auto keys = keys_of("unigram");
+      keys.set(key, value);
+      check_no_tokenizer(written(at, keys), words);
+    }
+  const scratch_folder at;
+  auto keys = keys_of("unigram");
+  std::erase_if(keys.entries, [](const auto& e) { return e.first == "tokenizer.ggml.add_space_prefix"; });
+  check_no_tokenizer(written(at, keys), "tokenizer.ggml.add_space_prefix: wanted true or false, because programs");
+  // SentencePiece reads both, and a tokenizer.json has no rule for it.
+  keys.set("tokenizer.ggml.add_space_prefix", gguf_value::of(false));
+  auto kinds = std::vector<int32_t>(count, 1);
+  kinds[0] = 2;
+  keys.set("tokenizer.ggml.token_type", gguf_value::of(std::span<const int32_t>(kinds)));
+  const auto file = written(at, keys);
+  BOOST_TEST((*check_ok(data::open_tokenizer(file)))->vocab_size() == count);
+  check_failed(data::made_files(file), core::error_kind::bad_input, "remove_extra_whitespaces: wanted false without");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -99,7 +99,8 @@ struct layer_info {
   /// unknown.
   uint64_t in = 0, out = 0;
   /// Heads that are stored side by side in attention's input and output, in the outputs of the linear layers before
-  /// attention, and in the inputs of the linear layer after it; 0: this layer has no heads.
+  /// attention, in what a norm over all heads reads, and in the inputs of the linear layer after attention; 0: this
+  /// layer has no heads.
   uint32_t heads = 0, kv_heads = 0;
   std::vector<weight_part> parts;  ///< parts of a packed weight in output order; empty: the weight is not packed
   uint32_t unit = 0, segment = 0;  ///< indices of the unit, and of the segment in it, that compute the layer

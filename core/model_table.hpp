@@ -38,8 +38,10 @@ enum class exchange_op : uint8_t {
   /// Each rank has statistics of its part of the logits and receives the statistics of all ranks, concatenated
   /// (all-gather).
   gather,
-  swap,     ///< each rank has a part for every rank and receives its own part from every rank (all-to-all)
-  collect,  ///< each rank has a part of hidden states, keys or values, and receives all parts (all-gather)
+  swap,  ///< each rank has a part for every rank and receives its own part from every rank (all-to-all)
+  /// Each rank has a part of hidden states, keys or values, or sums over its own elements, and receives all parts
+  /// (all-gather).
+  collect,
   scatter,  ///< each rank has a summand of every rank's part and receives the sum of its own part (reduce-scatter)
 };
 

@@ -200,6 +200,10 @@ class splitter {
           refused(specs_.where(specs_.of(*cut->weight)), "wanted all layers of '" + whole_.units[u].segments[s].name +
                                                              "' of " + whole_.units[u].name + " cut, or none, got " +
                                                              name(*cut) + " cut and whole " + said(*left)));
+    // A norm over all heads is divided with the layers whose outputs it reads.
+    for (const layer_info& l : whole_.layers_of(u, s))
+      if (cut != nullptr && l.kind == layer_kind::norm && l.heads + l.kv_heads > 0)
+        out_.origins[*l.weight] = specs_.origin(*cut->weight);
     models::block_split& of_block = out_.split.blocks[u - 1];
     if (cut != nullptr && attends) of_block.attention = true;
     if (cut != nullptr && (acts || !attends)) of_block.mlp = true;

@@ -60,6 +60,16 @@ core::result<models::sequence_split> choose_sequence(const config::job_config& c
           fmt::format("{}: cannot be combined with parallel.tensor yet for a model whose attention and MLP are "
                       "computed together (use_parallel_residual); set one of them to 1, got {}",
                       key, out.degree));
+    // The rows of a sum of squares would be divided over the sequence ranks, and the exchanges of both groups follow
+    // one segment.
+    if (models::joins_norms(spec, tensor, block))
+      return core::fail(
+          core::error_kind::bad_input,
+          fmt::format(
+              "{}: cannot be combined with parallel.tensor yet for a {} model with divided attention, whose norms "
+              "of queries and keys span all heads; set one of them to 1, or leave attention whole by "
+              "tensor_parallel.partition_config, got {}",
+              key, spec.family->model_type, out.degree));
     if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)
       return core::fail(ok.error().at_key(key));
   }

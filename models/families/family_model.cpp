@@ -14,6 +14,7 @@
 #include "kernels/layers/cross_entropy.hpp"
 #include "models/layers/distillation.hpp"
 #include "models/layers/embedding.hpp"
+#include "models/layers/joined_norms.hpp"
 #include "models/segment/documents.hpp"
 #include "models/segment/torch_device.hpp"
 #include "models/segment/torch_values.hpp"
@@ -175,12 +176,14 @@ at::Tensor family_model::add(segment_scope& scope, const at::Tensor& past, at::T
 values family_model::block(segment_scope& scope, uint32_t segment, const values& input) const {
   if (norms_are_cut()) return block_of_own_columns(scope, segment, input);
   const sequence_split& split = place_.sequence;
-  const uint32_t attends = split.degree == 1 ? 1 : split.way == sequence_way::keys ? 2 : 3;
+  const bool joins = joins_norms(spec_, place_.split, scope.unit() - 1);
+  const uint32_t attends = split.degree == 1 ? (joins ? 2 : 1) : split.way == sequence_way::keys ? 2 : 3;
   const uint32_t of_mlp = attends + (norms_sum_of(scope).attention ? 1 : 0);
   if (segment == of_mlp) return mlp(scope, input);
   if (segment >= attends)
     return add(scope, input[0], at::Tensor(input[1]),
                segment < of_mlp ? dropout_site::attention_output : dropout_site::mlp_output);
+  if (joins) return segment == 0 ? attention_before_norms(scope, input) : attention_of_joined_norms(scope, input);
   if (split.degree == 1) return attention(scope, input);
   if (segment == 0) return attention_in(scope, input);
   if (segment == 2) {
@@ -218,6 +221,26 @@ values family_model::attention(segment_scope& scope, const at::Tensor& x) const 
   if (scope.batch().learned_map != nullptr) qkv = learn_map(scope, qkv, heads, *scope.batch().learned_map);
   const at::Tensor mixed = self_attention(scope, qkv, heads, spec_.attention_dropout);
   return after_attention(scope, past, attention_output(scope, mixed));
+}
+
+values family_model::attention_before_norms(segment_scope& scope, const at::Tensor& x) const {
+  auto [inner, past] = attention_inputs(scope, x);
+  // The result is a view, because a segment must not return its input tensor itself.
+  if (past.is_same(x)) past = past.view_as(past);
+  const auto three = spec_.family->is_packed() ? taken_apart(inner.front(), own_heads(scope.unit())) : inner;
+  return values({past, three[0], three[1], three[2], square_sums(scope, {three[0], three[1]})});
+}
+
+values family_model::attention_of_joined_norms(segment_scope& scope, const values& input) const {
+  const attention_shape heads = own_heads(scope.unit());
+  row_norm of_queries = next_norm(scope, norm_numbers_of(spec_)), of_keys = next_norm(scope, norm_numbers_of(spec_));
+  const auto [queries, keys] =
+      joined_norms(scope, {input[1], input[2]}, input[4], {std::move(of_queries), std::move(of_keys)},
+                   {uint64_t{spec_.heads} * spec_.head_width, uint64_t{spec_.kv_heads} * spec_.head_width});
+  const at::Tensor qkv =
+      rotate_and_pack(scope, queries, keys, input[3], heads, rotation_in(scope.unit(), scope.batch().columns));
+  const at::Tensor mixed = self_attention(scope, qkv, heads, spec_.attention_dropout);
+  return after_attention(scope, input[0], attention_output(scope, mixed));
 }
 
 values family_model::after_attention(segment_scope& scope, const at::Tensor& past, at::Tensor&& y) const {

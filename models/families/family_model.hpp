@@ -82,6 +82,11 @@ class family_model final : public language_model {
   /// Returns the halves of the scope's block with a norm after them that reads a sum over tensor-parallel ranks.
   [[nodiscard]] block_split norms_sum_of(const segment_scope& scope) const;
   values attention(segment_scope& scope, const at::Tensor& x) const;
+  /// Computes the linear layers before attention, if tensor-parallel ranks form norms of queries and keys together.
+  /// Returns the residual path, queries, keys, values, and the sums of squares that the ranks exchange.
+  [[nodiscard]] values attention_before_norms(segment_scope& scope, const at::Tensor& x) const;
+  /// Computes attention from these tensors, of which the last one has the sums of all ranks.
+  [[nodiscard]] values attention_of_joined_norms(segment_scope& scope, const values& input) const;
   /// Returns the residual path of a segment with the input `x`: the segment's next norm of `x` if the family norms the
   /// path, else `x`.
   [[nodiscard]] at::Tensor path_of(segment_scope& scope, const at::Tensor& x) const;

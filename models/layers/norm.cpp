@@ -31,11 +31,17 @@ at::Tensor wide_numbers(const at::Tensor& like, int64_t count) {
   return at::empty({count}, like.options().dtype(sum_dtype(like.scalar_type())).requires_grad(false));
 }
 
-void write(const sink_slot& slot, const weight& parameter, const at::Tensor& gradient) {
+kernels::norm_rows kept_in(const normed_rows& rows) {
+  return {.mean = rows.mean.defined() ? bytes_in(rows.mean) : nullptr, .rstd = bytes_in(rows.rstd)};
+}
+
+}  // namespace
+
+void write_gradient(const sink_slot& slot, const weight& parameter, const at::Tensor& gradient) {
   if (!parameter.trainable) return;
   if (slot.later != nullptr)
     return slot.later->add({gradient}, [parameter](const sink_slot& s, const weight_work::tensors& kept) {
-      write(s, parameter, kept[0]);
+      write_gradient(s, parameter, kept[0]);
     });
   gradient_writer writer(slot, parameter);
   at::Tensor& out = writer.out();
@@ -43,12 +49,6 @@ void write(const sink_slot& slot, const weight& parameter, const at::Tensor& gra
                         core_dtype(out.scalar_type()), count_of(out));
   writer.commit();
 }
-
-kernels::norm_rows kept_in(const normed_rows& rows) {
-  return {.mean = rows.mean.defined() ? bytes_in(rows.mean) : nullptr, .rstd = bytes_in(rows.rstd)};
-}
-
-}  // namespace
 
 normed_rows row_norm::forward(const at::Tensor& x) const {
   normed_rows out{.y = at::empty_like(x), .mean = {}, .rstd = wide_numbers(x, x.size(0))};
@@ -70,13 +70,13 @@ at::Tensor row_norm::backward(const sink_slot& slot, const at::Tensor& x, const 
   const auto in = input_of(x, w, numbers.shift);
   if (!bias) {
     kernels_for(x).rms_norm_backward(in, gradient, kept_in(of_x), bytes_in(dx), bytes_in(dw));
-    write(slot, w, dw);
+    write_gradient(slot, w, dw);
     return dx;
   }
   const at::Tensor db = wide_numbers(x, x.size(1));
   kernels_for(x).layer_norm_backward(in, gradient, kept_in(of_x), bytes_in(dx), bytes_in(dw), bytes_in(db));
-  write(slot, w, dw);
-  write(slot, *bias, db);
+  write_gradient(slot, w, dw);
+  write_gradient(slot, *bias, db);
   return dx;
 }
 

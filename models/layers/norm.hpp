@@ -22,6 +22,10 @@ struct norm_numbers {
   float shift = 0;  ///< number added to each weight before it multiplies
 };
 
+/// Writes `gradient`, in the type that sums are formed in, as the gradient of a norm's `parameter`: now, or in the
+/// weight part of a split backward. Writes nothing for a parameter that is not trained.
+void write_gradient(const sink_slot& slot, const weight& parameter, const at::Tensor& gradient);
+
 /// A norm over the last dimension: layer norm if it has a bias, else RMS norm, x / rms(x) * (w + shift); in fp32,
 /// rounded once. Source: Ba, Kiros, Hinton 2016 (arXiv:1607.06450); Zhang, Sennrich 2019 (arXiv:1910.07467).
 struct row_norm {

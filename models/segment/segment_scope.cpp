@@ -114,8 +114,8 @@ bool has_own_columns(const core::segment_info& s) {
 }
 
 core::column_set columns_of(const core::segment_info& s, const micro_batch& batch, const model_place& place) {
-  return has_own_columns(s) ? place.split.of_columns().own_columns(batch.columns, place.coordinate)
-                            : place.sequence.own_columns(batch.columns, place.sequence_coordinate);
+  return place.split.norms && has_own_columns(s) ? place.split.of_columns().own_columns(batch.columns, place.coordinate)
+                                                 : place.sequence.own_columns(batch.columns, place.sequence_coordinate);
 }
 
 }  // namespace

@@ -286,12 +286,12 @@ layer_info attention_layer(const layer_writer& w, const model_spec& s, const std
   return l;
 }
 
-/// Returns `linear`, a linear layer before or after attention, with the numbers of query heads and key-value heads that
-/// its outputs or inputs consist of.
-layer_info of_heads(layer_info linear, uint32_t heads, uint32_t kv_heads) {
-  linear.heads = heads;
-  linear.kv_heads = kv_heads;
-  return linear;
+/// Returns `layer`, a linear layer before or after attention, or a norm over all heads, with the numbers of query heads
+/// and key-value heads that its outputs or inputs consist of.
+layer_info of_heads(layer_info layer, uint32_t heads, uint32_t kv_heads) {
+  layer.heads = heads;
+  layer.kv_heads = kv_heads;
+  return layer;
 }
 
 /// Returns the head's linear layer: with a weight of its own, or, if weights are tied, with the embedding's weight,
@@ -363,6 +363,27 @@ std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, 
   return cut_at_heads(s, e, of, {std::move(whole), /*apart=*/true});
 }
 
+/// Divides an attention segment before its norms of queries and of keys, which are formed over the heads of all
+/// tensor-parallel ranks: the ranks exchange two sums of squares for each token, and the gradients of these sums.
+std::vector<segment_layers> cut_at_norms(const model_spec& s, const extent& e, const attention_options& of,
+                                         segment_layers whole) {
+  const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
+  const uint64_t sums = 2 * static_cast<uint64_t>(e.tokens) * std::max<uint64_t>(e.element_bytes, sizeof(float));
+  segment_layers in{{"attention in", {}, 0, e.activations(s.width + sum_norm_saved(s))}, {}};
+  // The segment keeps queries, keys and values as it reads them and as attention reads them, a number for each sum, and
+  // the outputs of the heads.
+  segment_layers own{
+      {"attention", {}, attention_flops(s, e, of), e.activations(3 * q + 2 * kv + end_norm_saved(s)) + sums}, {}};
+  in.segment.output = {core::exchange_op::collect, sums};
+  own.segment.input_gradient = {core::exchange_op::scatter, sums};
+  auto* into = &in.layers;
+  for (layer_info& l : whole.layers) {
+    if (l.kind == layer_kind::norm && l.heads + l.kv_heads > 0) into = &own.layers;
+    into->push_back(std::move(l));
+  }
+  return {std::move(in), std::move(own)};
+}
+
 /// Removes the norm from `segment` and returns it as a segment of its own, because each tensor-parallel rank computes
 /// it for its own columns (tokens) only.
 segment_layers norm_of(const model_spec& s, const extent& e, const char* name, segment_layers& segment) {
@@ -409,8 +430,9 @@ void join(const model_spec& s, const extent& e, segment_layers mlp, bool keeps_i
   for (layer_info& l : mlp.layers) last.layers.push_back(std::move(l));
 }
 
-/// Adds a block to the table. `of_sums`: the halves whose norm behind them reads a sum over tensor-parallel ranks.
-void add_block(const model_spec& s, const extent& e, uint32_t block, const block_split& of_sums,
+/// Adds a block to the table. `of_sums`: the halves whose norm behind them reads a sum over tensor-parallel ranks;
+/// `joins`: true if these ranks form norms of queries and keys together.
+void add_block(const model_spec& s, const extent& e, uint32_t block, const block_split& of_sums, bool joins,
                segment_layers attention, segment_layers mlp, model_table& table) {
   std::vector<segment_layers> segments;
   if (e.own_tokens > 0) {
@@ -423,7 +445,8 @@ void add_block(const model_spec& s, const extent& e, uint32_t block, const block
     segments.push_back(std::move(mlp));
     segments.push_back(std::move(last));
   } else {
-    segments = cut_attention(s, e, s.attention_in(block), std::move(attention));
+    segments = joins ? cut_at_norms(s, e, s.attention_in(block), std::move(attention))
+                     : cut_attention(s, e, s.attention_in(block), std::move(attention));
     if (of_sums.attention) segments.push_back(end_norm_of(s, e, "attention end", segments.back()));
     if (s.parallel_residual)
       join(s, e, std::move(mlp), /*keeps_input=*/segments.size() == 1, segments.back());
@@ -519,8 +542,13 @@ class block_writer {
     layer_info output = first ? std::move(*first) : attention_output();
     if (s_.family->has_query_norms()) {  // the parameters of these norms follow those of the output layer in files
       const bool by_head = s_.family->query_norms == families::query_norm_span::head;
-      to.push_back(norm(names_.query_norm, by_head ? s_.head_width : q_width));
-      to.push_back(norm(names_.key_norm, by_head ? s_.head_width : kv_width));
+      if (by_head) {
+        to.push_back(norm(names_.query_norm, s_.head_width));
+        to.push_back(norm(names_.key_norm, s_.head_width));
+      } else {
+        to.push_back(of_heads(norm(names_.query_norm, q_width), s_.heads, 0));
+        to.push_back(of_heads(norm(names_.key_norm, kv_width), 0, s_.kv_heads));
+      }
     }
     to.push_back(attention_layer(w_, s_, named(names_.attention)));
     to.push_back(std::move(output));
@@ -616,7 +644,8 @@ model_table table_of(const model_spec& whole, const extent& e, const tensor_spli
     attention.segment.light = attention_light(s, e);
     segment_layers mlp{mlp_segment(s, e), {}};
     block_writer(w, s, block, residual_std).write(sum, attention.layers, mlp.layers);
-    add_block(s, e, block, norms_of_sums(whole, split, block), std::move(attention), std::move(mlp), table);
+    add_block(s, e, block, norms_of_sums(whole, split, block), joins_norms(whole, split, block), std::move(attention),
+              std::move(mlp), table);
   }
   add_head(ends, e, layers_of_head(ends, tokens_weight, std::move(sum), table), table);
   return table;

@@ -42,6 +42,7 @@ class segment_cutter {
     auto middle = std::ranges::find_if(layers_, is_middle);
     for (auto l = layers_.begin(); l != layers_.end() && middle != layers_.end(); ++l) {
       if (l == middle) is_after = true;
+      if (l->kind == layer_kind::norm && l->heads + l->kv_heads > 0) norm(*middle, *l);
       if (l->kind != layer_kind::linear) continue;
       is_after ? row(*middle, *l) : column(*middle, *l);
       if (is_after) middle = std::find_if(l, layers_.end(), is_middle);
@@ -64,6 +65,12 @@ class segment_cutter {
     if (l.adapter) to_.parameters[l.adapter->b] = cut;
     if (l.bias) to_.parameters[*l.bias] = std::move(cut);
   }
+  /// A norm over all heads has a weight for each of their elements.
+  void norm(const layer_info& middle, const layer_info& l) {
+    const parameter_cut cut{tp_style::column, 0, {widths(middle, l.out)}};
+    to_.parameters[*l.weight] = cut;
+    if (l.bias) to_.parameters[*l.bias] = cut;
+  }
   void row(const layer_info& middle, const layer_info& l) {
     to_.parameters[*l.weight] = {tp_style::row, dimension_of(l, tp_style::row), {widths(middle, l.in)}};
     // Each rank has the columns of A of its inputs, and the whole of B, whose outputs are summands like the layer's.
@@ -74,6 +81,12 @@ class segment_cutter {
   std::span<const layer_info> layers_;
   core::tp_plan& to_;
 };
+
+/// True if a norm of queries, and one of keys, is formed over the elements of all heads, which tensor-parallel ranks
+/// share.
+bool norms_heads_together(const model_spec& s) {
+  return s.family->has_query_norms() && s.family->query_norms == families::query_norm_span::projection;
+}
 
 bool is_cut(const tensor_split& split, std::span<const layer_info> layers, uint32_t block) {
   const bool attends = std::ranges::any_of(layers, [](const auto& l) { return l.kind == layer_kind::attention; });
@@ -103,6 +116,10 @@ model_spec local_block(const model_spec& whole, const tensor_split& split, uint3
 block_split norms_of_sums(const model_spec& whole, const tensor_split& split, uint32_t block) {
   const bool any = split.degree > 1 && whole.family->has_end_norms();
   return {any && split.of(block).attention, any && split.of(block).mlp};
+}
+
+bool joins_norms(const model_spec& whole, const tensor_split& split, uint32_t block) {
+  return split.degree > 1 && split.of(block).attention && norms_heads_together(whole);
 }
 
 uint64_t widest_inner(const model_spec& whole, const tensor_split& split) {
@@ -210,7 +227,9 @@ void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core:
       if (has_style(s, tp_style::row) || u == 0) s.output = sum;
       if (has_style(s, tp_style::row) && !s.is_tiled())
         come_in_pieces(s.output, bytes.rows, local.layers_of(static_cast<uint32_t>(u), static_cast<uint32_t>(k)), cut);
-      if (u > 0 && !(has_style(s, tp_style::row) && !has_style(s, tp_style::column))) s.input_gradient = sum;
+      // The gradient of sums of squares, which a segment of attention reads, is exchanged instead of a hidden state's.
+      const bool reads_hidden = has_style(s, tp_style::column) || !has_style(s, tp_style::row);
+      if (u > 0 && reads_hidden && s.input_gradient.op == core::exchange_op::none) s.input_gradient = sum;
       for (const uint32_t q : s.parameters)
         local.parameters[q].share = is_cut(q) ? core::tensor_share::cut : core::tensor_share::summed;
     }
@@ -219,30 +238,12 @@ void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core:
   }
 }
 
-namespace {
-
-/// True if a norm of queries, and one of keys, is formed over the elements of all heads, which tensor-parallel ranks
-/// would share.
-bool norms_heads_together(const model_spec& s) {
-  return s.family->has_query_norms() && s.family->query_norms == families::query_norm_span::projection;
-}
-
-}  // namespace
-
 core::result<void> check_split(const model_spec& whole, const tensor_split& split, uint64_t columns) {
   const auto refuse = [&](const std::string& what, uint64_t most) {
     return core::fail(core::error_kind::bad_input,
                       fmt::format("wanted at most {} ranks, one for each {}, got {}", most, what, split.degree));
   };
   for (uint32_t b = 0; b < whole.layers && split.degree > 1; ++b) {
-    if (norms_heads_together(whole) && split.of(b).attention)
-      return core::fail(
-          core::error_kind::bad_input,
-          fmt::format(
-              "wanted attention of all blocks whole in a {} model, because its norms of queries and keys span "
-              "all heads, got {} ranks that share that of block {}; tensor_parallel.partition_config with specs "
-              "of the MLP and of the embedding divides these",
-              whole.family->model_type, split.degree, b));
     if (whole.parallel_residual && split.of(b).attention != split.of(b).mlp)
       return core::fail(core::error_kind::bad_input,
                         fmt::format("wanted attention and MLP of a block both cut, or both whole, because they are "
@@ -263,6 +264,12 @@ core::result<void> check_split(const model_spec& whole, const tensor_split& spli
                       fmt::format("parallel.sharded_norms: wanted false for a {} model, whose residual path is normed, "
                                   "got true",
                                   whole.family->model_type));
+  if (norms_heads_together(whole))
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format("parallel.sharded_norms: wanted false for a {} model, whose norms of queries and keys "
+                    "span all heads, got true",
+                    whole.family->model_type));
   if (split.degree > columns) return refuse("token of a sample", columns);
   const auto is_whole = [](const block_split& b) { return !b.attention || !b.mlp; };
   if (split.vocabulary && std::ranges::none_of(split.blocks, is_whole)) return {};

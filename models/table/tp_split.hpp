@@ -60,6 +60,9 @@ uint64_t widest_inner(const model_spec& whole, const tensor_split& split);
 /// computed by the segment after the one that ends in the sum: a segment of its own or, if norms are divided, the one
 /// that computes norms of a rank's own columns.
 block_split norms_of_sums(const model_spec& whole, const tensor_split& split, uint32_t block);
+/// True if a block's norms of queries and of keys are formed over the heads of all ranks: ranks exchange sums of
+/// squares before these norms, and attention is two segments.
+bool joins_norms(const model_spec& whole, const tensor_split& split, uint32_t block);
 /// Returns the sizes of a tensor-parallel rank's part of the embedding and the head, those of the widest rank.
 model_spec local_ends(const model_spec& whole, const tensor_split& split);
 
@@ -95,10 +98,9 @@ struct exchanged_bytes {
 /// becomes two segments, the logits and the loss.
 void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local);
 
-/// Checks that a model can be divided over tensor-parallel ranks. Errors (bad_input): attention that is divided in a
-/// model whose norms of queries and keys span all heads; more ranks than attention heads, elements of an MLP's inner
-/// width, rows of the vocabulary or `columns` of a sample, if these are divided; norms that are divided although some
-/// block or the vocabulary is not.
+/// Checks that a model can be divided over tensor-parallel ranks. Errors (bad_input): more ranks than attention heads,
+/// elements of an MLP's inner width, rows of the vocabulary or `columns` of a sample, if these are divided; norms that
+/// are divided although some block or the vocabulary is not, or although norms of queries and keys span all heads.
 core::result<void> check_split(const model_spec& whole, const tensor_split& split,
                                uint64_t columns = std::numeric_limits<uint64_t>::max());
 

@@ -1,6 +1,6 @@
-// Checks that models with norms behind attention and MLP (Gemma 2, Gemma 3, OLMo 2) train alike over tensor ranks, the
-// sum of whose products such a norm reads: they come near the uncut model, and every ZeRO stage, schedule,
-// recomputation and tier has the same bits.
+// Checks that models with norms behind attention and MLP (Gemma 2, Gemma 3, OLMo 2), which read the sum of the products
+// of tensor ranks, and with norms over the heads of all ranks (OLMo 2), train alike over tensor ranks: they come near
+// the uncut model, and every ZeRO stage, schedule, recomputation and tier has the same bits.
 #include <fmt/format.h>
 
 #include "tests/parity/run_result.hpp"
@@ -83,6 +83,13 @@ BOOST_AUTO_TEST_CASE(ranks_that_share_both_halves_of_blocks_train_the_uncut_mode
                 ranks(2) + settings{"parallel.sequence=2"}, ranks(2) + in_pieces + settings{"parallel.context=2"}});
 }
 
+// The norms of OLMo 2's queries and keys are formed over the heads of all ranks. Two key-value heads leave one of three
+// ranks without a head.
+BOOST_AUTO_TEST_CASE(ranks_that_share_norms_over_all_heads_train_the_uncut_model) {
+  check_near_the_uncut(olmo2, {ranks(2), ranks(3), ranks(2) + in_pieces});
+  check_near_the_uncut(model_of("olmo2", ", attention_bias: true, rms_norm_eps: 0.01"), {ranks(2), ranks(3)});
+}
+
 BOOST_AUTO_TEST_CASE(ranks_that_share_mlps_alone_train_the_uncut_model) {
   for (const std::string& model : {gemma2, olmo2})
     check_near_the_uncut(model, {ranks(2) + mlp_alone, ranks(2) + mlp_alone + in_pieces,
@@ -94,6 +101,9 @@ BOOST_AUTO_TEST_CASE(every_zero_stage_schedule_and_recompute_has_the_same_bits) 
                                       stage(2) + overlapped, stage(3) + away, stage(3) + pipeline("dual_pipe_v")};
   check_bits(gemma2, {}, cuts);
   check_bits(gemma3, {"bf16.enabled=true"}, cuts);
+  check_bits(olmo2, {}, cuts);
+  check_bits(olmo2, {"bf16.enabled=true"}, cuts);
+  check_bits(olmo2, in_pieces, {stage(3) + pipeline("zb_h1") + overlapped, stage(1) + away});
   check_bits(olmo2, mlp_alone, {stage(3) + pipeline("zb_h1") + overlapped, stage(2) + recomputed});
 }
 
@@ -109,20 +119,23 @@ BOOST_AUTO_TEST_CASE(norms_of_each_ranks_own_tokens_have_the_same_bits) {
 }
 
 BOOST_AUTO_TEST_CASE(evaluations_and_texts_are_those_of_the_uncut_model) {
-  const small_job job(gemma2);
-  const settings common = {"data.validation_fraction=0.1", "data_types.param_dtype=fp64"};
-  const auto whole = job.open(common);
-  const auto a = whole->evaluate({.batches = 3});
-  const auto said = whole->generate({1, 2, 3}, 8, 0);
-  BOOST_TEST_REQUIRE((a && said));
-  for (const settings& cut : {in_pieces + pipeline("1f1b") + stage(3), own_columns}) BOOST_TEST_CONTEXT(text_of(cut)) {
-      const auto s = job.open(common + ranks(2) + cut);
-      const auto b = s->evaluate({.batches = 3});
-      const auto again = s->generate({1, 2, 3}, 8, 0);
-      BOOST_TEST_REQUIRE((b && again));
-      BOOST_TEST(b->loss == a->loss, boost::test_tools::tolerance(1e-12));
-      BOOST_TEST(*again == *said, boost::test_tools::per_element());
-    }
+  for (const std::string& model : {gemma2, olmo2}) {
+    const small_job job(model);
+    const settings common = {"data.validation_fraction=0.1", "data_types.param_dtype=fp64"};
+    const auto whole = job.open(common);
+    const auto a = whole->evaluate({.batches = 3});
+    const auto said = whole->generate({1, 2, 3}, 8, 0);
+    BOOST_TEST_REQUIRE((a && said));
+    for (const settings& cut : {in_pieces + pipeline("1f1b") + stage(3), model == olmo2 ? stage(1) : own_columns})
+      BOOST_TEST_CONTEXT(model << text_of(cut)) {
+        const auto s = job.open(common + ranks(2) + cut);
+        const auto b = s->evaluate({.batches = 3});
+        const auto again = s->generate({1, 2, 3}, 8, 0);
+        BOOST_TEST_REQUIRE((b && again));
+        BOOST_TEST(b->loss == a->loss, boost::test_tools::tolerance(1e-12));
+        BOOST_TEST(*again == *said, boost::test_tools::per_element());
+      }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -295,6 +295,38 @@ BOOST_AUTO_TEST_CASE(a_norm_behind_a_half_that_is_cut_is_in_the_segment_that_rea
   BOOST_TEST(own[4].saved_bytes == hidden / 2);
 }
 
+BOOST_AUTO_TEST_CASE(norms_over_all_heads_are_cut_by_heads_and_read_sums_that_ranks_exchange) {
+  const auto spec = spec_of(
+      R"({"model_type": "olmo2", "num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 6,
+          "num_key_value_heads": 3, "intermediate_size": 40, "vocab_size": 50})");
+  const auto whole = table_of(spec), table = table_of(spec, {.degree = 2});
+  const auto plan = tp_plan_of(whole, {.degree = 2});
+  const auto is_cut = [&](const std::string& name, const tp_widths& widths) {
+    const auto& cut = cut_of(plan, whole, "model.layers.0.self_attn." + name);
+    BOOST_TEST((cut == core::parameter_cut{tp_style::column, 0, {widths}}), name);
+  };
+  is_cut("q_norm.weight", {16, 8});
+  is_cut("k_norm.weight", {8, 4});
+  is_cut("q_proj.weight", {16, 8});
+  BOOST_TEST(table.units[1].parameters == whole.units[1].parameters, boost::test_tools::per_element());
+  const auto& segments = table.units[1].segments;
+  BOOST_TEST_REQUIRE(segments.size() == 5U);
+  BOOST_TEST(segments[0].name == "attention in");
+  BOOST_TEST(segments[1].name == "attention");
+  BOOST_TEST(segments[2].name == "attention end");
+  const uint64_t sums = rows * columns * 2 * std::max<uint64_t>(element_bytes, 4);
+  BOOST_TEST((segments[0].output.op == exchange_op::collect && segments[0].output.bytes == sums));
+  BOOST_TEST((segments[0].input_gradient.op == exchange_op::sum));
+  BOOST_TEST((segments[1].input_gradient.op == exchange_op::scatter && segments[1].input_gradient.bytes == sums));
+  BOOST_TEST((segments[1].output.op == exchange_op::sum));
+  BOOST_TEST((segments[2].input_gradient.op == exchange_op::none));
+  BOOST_TEST(whole.units[1].segments.size() == 2U);
+  // Attention that stays whole has one segment, and norms that stay whole.
+  const tensor_split mlp_alone{.degree = 2, .blocks = {{false, true}}};
+  BOOST_TEST(table_of(spec, mlp_alone).units[1].segments[0].name == "attention");
+  BOOST_TEST(!cut_of(tp_plan_of(whole, mlp_alone), whole, "model.layers.0.self_attn.q_norm.weight").cuts());
+}
+
 BOOST_AUTO_TEST_CASE(gradients_of_norms_behind_blocks_are_alike_and_with_divided_norms_sums) {
   const auto spec = spec_of(gemma2_json);
   for (const bool norms : {false, true})
@@ -307,13 +339,12 @@ BOOST_AUTO_TEST_CASE(gradients_of_norms_behind_blocks_are_alike_and_with_divided
 BOOST_AUTO_TEST_CASE(more_ranks_than_there_is_to_cut_are_refused) {
   const auto spec = spec_of(families[0]);
   const auto olmo2 = spec_of(R"({"model_type": "olmo2", "num_hidden_layers": 2})");
-  const auto together = check_split(olmo2, {.degree = 2, .blocks = {{false, true}}});
+  const auto together = check_split(olmo2, {.degree = 2, .norms = true});
   BOOST_REQUIRE(!together.has_value());
-  BOOST_TEST(
-      together.error().text ==
-      "wanted attention of all blocks whole in a olmo2 model, because its norms of queries and keys span all heads, "
-      "got 2 ranks that share that of block 1; tensor_parallel.partition_config with specs of the MLP and of the "
-      "embedding divides these");
+  BOOST_TEST(together.error().text ==
+             "parallel.sharded_norms: wanted false for a olmo2 model, whose norms of queries and keys span all heads, "
+             "got true");
+  BOOST_TEST(check_split(olmo2, {.degree = 2}).has_value());
   const auto neox = spec_of(gpt_neox_json);
   BOOST_TEST(check_split(neox, {.degree = 2}).has_value());
   BOOST_TEST(!check_split(neox, {.degree = 2, .norms = true}).has_value());

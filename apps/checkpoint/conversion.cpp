@@ -10,10 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "apps/checkpoint/model_description.hpp"
 #include "apps/checkpoint/output_mark.hpp"
 #include "core/system_error.hpp"
 #include "core/text.hpp"
 #include "formats/source/element_cast.hpp"
+#include "job/model/configured_model.hpp"
 #include "storage/files/atomic_file.hpp"
 #include "storage/files/file_system.hpp"
 
@@ -117,6 +119,13 @@ core::result<void> check_parent(const fs::path& out, uint64_t needed_bytes) {
   return {};
 }
 
+/// Notes the soft cap of logits that the checkpoint's run added to its model: no output contains it.
+void note_soft_cap(const source_arguments& a, const formats::tensor_source& s) {
+  const auto run = own_configuration(s);
+  if (!run || run->loss.logit_soft_cap <= 0) return;
+  note(a, fmt::format("warning: '{}': {}", formats::shown_place(s), job::unstated_soft_cap(run->loss.logit_soft_cap)));
+}
+
 /// True if a conversion into `name` creates this entry in its working folder: the output, or the temporary file of an
 /// output that is one file.
 bool is_of_room(const std::string& entry, const std::string& name) {
@@ -210,6 +219,7 @@ core::result<void> conversion::prepare(const formats::tensor_source& source, out
   TROUPE_TRY(check_growth(source, to_.out, needed_bytes));
   TROUPE_ASSIGN(auto place, output_place::prepare({to_.out, kind, to_.force, needed_bytes}, source));
   place_.emplace(std::move(place));
+  note_soft_cap(from_, source);
   clamped_ = source.clamped;
   return {};
 }

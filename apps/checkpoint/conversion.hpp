@@ -72,7 +72,8 @@ class conversion {
   storage::progress_function progress() { return from_.progress ? from_.progress : display_.progress(); }
 
   /// Prepares OUT by output_place::prepare(). Also refused (limit): an output that is many times as large as the files
-  /// that it is made from, for example because of 20,000 names for one tensor. Call it before place().
+  /// that it is made from, for example because of 20,000 names for one tensor. Notes a soft cap of logits that the run
+  /// of `source` added to its model (loss.logit_soft_cap), which no output contains. Call it before place().
   core::result<void> prepare(const formats::tensor_source& source, output_kind kind = output_kind::folder,
                              uint64_t needed_bytes = 0);
   [[nodiscard]] const output_place& place() const { return *place_; }

@@ -24,7 +24,6 @@
 #include "formats/source/weight_averages.hpp"
 #include "formats/trainer/numbered_states.hpp"
 #include "job/compression/mask_scores.hpp"
-#include "job/model/configured_model.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::apps {
@@ -258,8 +257,6 @@ core::result<void> check_given_description(const source_arguments& a, formats::t
 void note_unclean(const source_arguments& a, const formats::tensor_source& s) {
   const auto run = own_configuration(s);
   if (!run) return;
-  if (const double cap = run->loss.logit_soft_cap; cap > 0)
-    note(a, fmt::format("warning: '{}': {}", formats::shown_place(s), job::unstated_soft_cap(cap)));
   const auto techniques = techniques_after(s.run.applied_updates.value_or(0), run->compression);
   if (techniques.empty()) return;
   note(a, fmt::format("warning: '{}': its run computes with {}, and the weights are written without: `troupe compress` "

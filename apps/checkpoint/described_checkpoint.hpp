@@ -55,8 +55,8 @@ core::result<void> check_given_description(const source_arguments& a, formats::t
 /// checkpoint's run added to it (loss.logit_soft_cap). Refused: what models::parse_model_spec() refuses.
 core::result<models::model_spec> computed_model(const described_checkpoint& c);
 
-/// Notes the parts of the computation of the checkpoint's run that neither its weights nor config.json contain: a soft
-/// cap of logits, and masks and grids, which only `troupe compress --clean` writes into the weights.
+/// Notes the masks and grids of the checkpoint's run that its weights do not contain, because only `troupe compress
+/// --clean` writes them into the weights.
 void note_unclean(const source_arguments& a, const formats::tensor_source& s);
 
 /// Opens a checkpoint by open_described() for output that other programs open by the model's names: refuses what

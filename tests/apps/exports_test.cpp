@@ -817,4 +817,22 @@ BOOST_AUTO_TEST_CASE(an_adapter_that_names_another_folder_as_its_base_is_merged_
                                    "', and it is added to '" + base + "'"));
 }
 
+BOOST_AUTO_TEST_CASE(every_export_warns_of_a_cap_of_logits_that_only_the_run_knows) {
+  const std::string capped = "loss: {logit_soft_cap: 30}\ncheckpoint: {every_steps: 1}\n";
+  const std::string named = "its run caps logits at 30 (loss.logit_soft_cap), which config.json cannot say";
+  const whole_folder f(whole_gpt2, job_of_hf + capped);
+  f.check_well(f.troupe({"train", "job.yaml"}));
+  for (const std::string to : {"to-hf", "to-dcp", "to-deepspeed", "to-universal", "reshape"})
+    f.check_well(f.checkpoint({to, "out", to}), named);
+  f.check_well(f.checkpoint({"to-fp32", "out", "w.safetensors"}), named);
+  f.check_well(f.checkpoint({"to-gguf", "out", "w.gguf", "--type", "f32", "--tokenizer", "bytes"}), named);
+  f.check_well(f.troupe({"compress", "out/checkpoints", "q.gguf", "--to", "gguf:q8_0", "--validate", "none"}), named);
+  const whole_folder adapted(whole_llama, job_of_hf + capped + "lora: {r: 2, targets: q_proj}\n");
+  adapted.check_well(adapted.troupe({"train", "job.yaml"}));
+  adapted.check_well(adapted.checkpoint({"to-peft", "out", "adapter"}), named);
+  // A command that computes with the cap does not warn of it.
+  const auto evaluated = check_exit(0, f.troupe({"evaluate", "out", "--text", "corpus.txt"}));
+  BOOST_TEST(!has(evaluated.err, "caps logits"), evaluated.err);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

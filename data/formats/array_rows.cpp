@@ -12,12 +12,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "core/number.hpp"
 #include "core/text.hpp"
+#include "data/formats/files.hpp"
 #include "data/formats/objects.hpp"
 #include "data/formats/row_files.hpp"
 
@@ -150,9 +150,11 @@ core::result<void> read_array_rows(const core::source_file& file, const std::vec
   const std::filesystem::path path = file.name();
   std::vector<integer_array> arrays;
   for (const auto& column : columns) {
-    const auto place = arrays.empty() ? path : array_beside(path, column);
-    std::error_code ec;
-    if (!arrays.empty() && !std::filesystem::exists(place, ec)) continue;
+    std::filesystem::path place = path;
+    if (!arrays.empty()) {
+      TROUPE_ASSIGN(place, array_beside(path, column));
+      if (place.empty()) continue;
+    }
     TROUPE_ASSIGN(auto opened, open_array(place, column));
     if (!arrays.empty() && (opened.rows != arrays.front().rows || opened.columns != arrays.front().columns))
       return no_samples(

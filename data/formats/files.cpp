@@ -39,8 +39,9 @@ bool is_aside(const fs::path& p) {
   return name.starts_with('.') || name == "_metadata" || name == "_common_metadata" || name == "_SUCCESS";
 }
 
-/// Name of the column of tokens in samples of several columns.
-constexpr std::string_view tokens_column = "input_ids";
+/// Words by which the name of an array says that it holds tokens; the first is the column of tokens in samples of
+/// several columns. An array whose name has no such word next to one with it is not read.
+constexpr std::string_view names_of_tokens[] = {"input_ids", "tokens"};
 /// Names of the columns beside the tokens that arrays of their own may hold.
 constexpr std::string_view columns_beside_tokens[] = {"labels", "attention_mask"};
 
@@ -133,30 +134,51 @@ core::result<void> check_no_splits(const fs::path& folder) {
                                                  folder.string(), fmt::join(splits, ", ")));
 }
 
+/// True for an array whose file name contains `word`.
+bool is_array_called(const fs::path& p, std::string_view word) {
+  return kind_of(p) == source_kind::array && p.filename().string().find(word) != std::string::npos;
+}
+
 /// Refuses an array of a folder that would be read as tokens although names say otherwise: labels or a mask whose
-/// tokens are not there, and an array without `input_ids` in its name next to one with it, such as token_type_ids.npy.
+/// tokens are not there, and an array without `input_ids` (`tokens`) in its name next to one with it, such as
+/// token_type_ids.npy.
 core::result<void> refuse_stray_arrays(const std::vector<fs::path>& files) {
-  const auto is_called = [](const fs::path& p, std::string_view column) {
-    return kind_of(p) == source_kind::array && p.filename().string().find(column) != std::string::npos;
-  };
   for (const fs::path& p : files) {
-    if (kind_of(p) != source_kind::array || is_called(p, tokens_column)) continue;
+    if (kind_of(p) != source_kind::array || is_array_called(p, names_of_tokens[0])) continue;
     for (const std::string_view column : columns_beside_tokens)
-      if (is_called(p, column))
+      if (is_array_called(p, column))
         return fail(error_kind::bad_input,
                     fmt::format("'{}': wanted beside it the array of the tokens, which has '{}' in place of '{}' in "
                                 "its name, got none: rename the arrays, or move this one out of the folder",
-                                p.string(), tokens_column, column));
-    const auto tokens = std::ranges::find_if(files, [&](const fs::path& other) {
-      return other.parent_path() == p.parent_path() && is_called(other, tokens_column);
-    });
-    if (tokens != files.end())
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}': wanted '{}', 'labels' or 'attention_mask' in the name of an array next to '{}', "
-                              "got none of them: move it out of the folder, or rename it if it holds tokens",
-                              p.string(), tokens_column, tokens->filename().string()));
+                                p.string(), fmt::join(names_of_tokens, "' or '"), column));
+    for (const std::string_view word : names_of_tokens) {
+      if (is_array_called(p, word)) break;
+      const auto tokens = std::ranges::find_if(files, [&](const fs::path& other) {
+        return other.parent_path() == p.parent_path() && is_array_called(other, word);
+      });
+      if (tokens != files.end())
+        return fail(error_kind::bad_input,
+                    fmt::format("'{}': wanted '{}', 'labels' or 'attention_mask' in the name of an array next to '{}', "
+                                "got none of them: move it out of the folder, or rename it if it holds tokens",
+                                p.string(), word, tokens->filename().string()));
+    }
   }
   return {};
+}
+
+/// Returns the names, without extension, that the array with the column `column` of the array `tokens` may have.
+std::vector<std::string> names_beside(const std::string& tokens, std::string_view column) {
+  std::vector<std::string> out;
+  for (const std::string_view word : names_of_tokens) {
+    const size_t at = tokens.rfind(word);
+    if (at == std::string::npos) continue;
+    out.push_back(tokens);
+    out.back().replace(at, word.size(), column);
+    break;
+  }
+  // The name `input_ids` leaves no doubt about the name of its labels.
+  if (tokens.find(names_of_tokens[0]) == std::string::npos) out.push_back(fmt::format("{}_{}", tokens, column));
+  return out;
 }
 
 }  // namespace
@@ -225,14 +247,20 @@ core::result<source_listing> source_files(const fs::path& path) {
   return out;
 }
 
-fs::path array_beside(const fs::path& input_ids, const std::string& column) {
-  std::string name = input_ids.stem().string();
-  const size_t at = name.rfind(tokens_column);
-  if (at == std::string::npos)
-    name += "_" + column;
-  else
-    name.replace(at, tokens_column.size(), column);
-  return input_ids.parent_path() / (name + input_ids.extension().string());
+core::result<fs::path> array_beside(const fs::path& tokens, const std::string& column) {
+  fs::path found;
+  for (const auto& name : names_beside(tokens.stem().string(), column)) {
+    const fs::path place = tokens.parent_path() / (name + tokens.extension().string());
+    std::error_code ec;
+    if (!fs::exists(place, ec)) continue;
+    if (!found.empty())
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': wanted one array with its '{}' beside it, got '{}' and '{}': move one of the two "
+                              "elsewhere",
+                              tokens.string(), column, found.filename().string(), place.filename().string()));
+    found = place;
+  }
+  return found;
 }
 
 bool completes_array(const fs::path& p) {
@@ -242,9 +270,11 @@ bool completes_array(const fs::path& p) {
   for (const std::string_view column : columns_beside_tokens) {
     const size_t at = name.rfind(column);
     if (at == std::string::npos) continue;
-    std::string replaced = name;
-    replaced.replace(at, column.size(), tokens_column);
-    std::vector<std::string> names{replaced};
+    std::vector<std::string> names;
+    for (const std::string_view word : names_of_tokens) {
+      names.push_back(name);
+      names.back().replace(at, column.size(), word);
+    }
     if (at > 0 && name[at - 1] == '_' && at + column.size() == name.size()) names.push_back(name.substr(0, at - 1));
     for (const auto& one : names)
       if (fs::exists(p.parent_path() / (one + p.extension().string()), ec)) return true;

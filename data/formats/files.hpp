@@ -40,8 +40,9 @@ bool describes_tokens(const std::filesystem::path& path);
 bool describes_rows(const std::filesystem::path& path);
 
 /// Returns the path of the array with the column `column` (labels, attention_mask) of the samples in the NumPy array
-/// `input_ids`: the file name has `column` in place of `input_ids`, or else `_` and `column` at its end.
-std::filesystem::path array_beside(const std::filesystem::path& input_ids, const std::string& column);
+/// `tokens`; empty if there is none. Its name has `column` in place of `input_ids`; for an array without that in its
+/// name, `column` in place of `tokens`, or `_` and `column` at its end. Refused: two such arrays.
+core::result<std::filesystem::path> array_beside(const std::filesystem::path& tokens, const std::string& column);
 
 /// True for an array that holds the labels or the attention mask of another array in its folder (array_beside).
 bool completes_array(const std::filesystem::path& path);

@@ -235,6 +235,19 @@ BOOST_AUTO_TEST_CASE(rows_of_an_array_are_samples_with_the_labels_beside) {
   copy("labels.npy", "a/b_labels.npy");
   const auto named = *check_ok(opened_array(at / "a/b.npy"));
   BOOST_TEST(named->summary().counted == counted);
+  copy("input_ids.npy", "c/tokens.npy");
+  copy("labels.npy", "c/labels.npy");
+  copy("input_ids.npy", "d/train_tokens.npy");
+  copy("labels.npy", "d/train_labels.npy");
+  for (const auto& path : {at / "c", at / "c/tokens.npy", at / "d", at / "d/train_tokens.npy"}) {
+    const auto stream = *check_ok(opened_array(path));
+    BOOST_TEST(stream->documents() == 4U);
+    BOOST_TEST(stream->summary().counted == counted);
+  }
+  copy("labels.npy", "c/tokens_labels.npy");
+  for (const auto& path : {at / "c", at / "c/tokens.npy"})
+    check_failed(opened_array(path),
+                 "tokens.npy': wanted one array with its 'labels' beside it, got 'labels.npy' and 'tokens_labels.npy'");
 
   check_failed(opened_array(copy("labels.npy", "labels.npy")), "labels.npy: row 1: 'input_ids': token -100 at place 0");
   how.reading.form = core::sample_form::chat;
@@ -254,8 +267,12 @@ BOOST_AUTO_TEST_CASE(an_array_of_a_folder_that_is_not_named_as_tokens_is_refused
   check_failed(opened_with("a", "input_ids.npy", "token_type_ids.npy"),
                "token_type_ids.npy': wanted 'input_ids', 'labels' or 'attention_mask' in the name of an array next to "
                "'input_ids.npy'");
-  check_failed(opened_with("b", "tokens.npy", "labels.npy"),
-               "labels.npy': wanted beside it the array of the tokens, which has 'input_ids' in place of 'labels'");
+  check_failed(opened_with("b", "values.npy", "labels.npy"),
+               "labels.npy': wanted beside it the array of the tokens, which has 'input_ids' or 'tokens' in place of "
+               "'labels'");
+  check_failed(opened_with("d", "tokens.npy", "positions.npy"),
+               "positions.npy': wanted 'tokens', 'labels' or 'attention_mask' in the name of an array next to "
+               "'tokens.npy'");
   BOOST_TEST((*check_ok(opened_with("c", "part_0.npy", "part_1.npy")))->documents() == 8U);
 }
 

@@ -1,5 +1,6 @@
 // Tests averages of weights in whole runs: they follow the weights by the formula, have the same bits for every ZeRO
-// stage, tier and pipeline, whether updates precede the vote or not, come back from checkpoints, and evaluate.
+// stage, tier and pipeline, whether updates precede the vote or not, come back from checkpoints, evaluate, and are
+// those of torch's AveragedModel (tests/peer/make_loop_fixtures.py).
 #include <map>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "kernels/optimizer/average.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/parity/cuts.hpp"
+#include "tests/parity/peer_tensors.hpp"
 
 BOOST_AUTO_TEST_SUITE(averages)
 
@@ -71,6 +73,26 @@ BOOST_AUTO_TEST_CASE(an_average_follows_the_weights_of_each_update) {
         BOOST_TEST(same_bits({got}, {by_name}), name);
         for (uint32_t q = 0; q < wanted.size(); ++q)
           if (s->table().parameters[q].name == name) BOOST_TEST(same_bits({got}, {wanted[q]}), name);
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(averages_are_those_of_torchs_averaged_model) {
+  const auto peer = parity_fixture("averages.json");
+  const small_job job(model_of_loops(), peer["text"].get<std::string>());
+  for (const auto& run : peer["runs"]) BOOST_TEST_CONTEXT("start " << run["start"].dump()) {
+      const auto s =
+          open(job, {"parallel.data=2", "train_micro_batch_size_per_gpu=1", "gradient_accumulation_steps=2",
+                     "zero_optimization.stage=3", "gradient_clipping=0", "data_types.param_dtype=fp64",
+                     "data.sequence_length=" + peer["columns"].dump(), "optimizer.params=" + peer["adamw"].dump(),
+                     "ema.decay=" + peer["decay"].dump(), "ema.start=" + run["start"].dump()});
+      losses_of(*s, peer["steps"].get<uint64_t>());
+      const auto averages = averages_of(*s);
+      BOOST_TEST(averages.size() == run["averages"].size());
+      for (const auto& [name, values] : averages) check_described(values, run["averages"].at(name), name, 1e-6);
+      for (uint32_t q = 0; q < s->table().parameters.size(); ++q) {
+        const auto& p = s->table().parameters[q];
+        if (!p.is_copy()) check_described(parameter_of(*s, q), run["weights"].at(p.name), p.name, 1e-6);
       }
     }
 }

@@ -1,6 +1,7 @@
 // Trains in a host program's own loop (session::forward, backward, step): with the run's own samples and weights of 1 /
 // N it has the bits of ordinary steps under every stage, tier and cut; weights of tokens, several losses and numbers of
-// micro-batches have the gradients that they should have.
+// micro-batches have the gradients that they should have, and steps on two losses are those of a loop in PyTorch
+// (tests/peer/make_loop_fixtures.py).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "data/corpus.hpp"
 #include "models/compress/unit_walk.hpp"
 #include "models/table/model_spec.hpp"
+#include "tests/parity/peer_tensors.hpp"
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(own_loop)
@@ -208,6 +210,44 @@ BOOST_AUTO_TEST_CASE(a_policy_gradient_is_that_of_finite_differences) {
     s->forget();
   }
   BOOST_TEST(std::abs(difference / (2 * along * seen) - 1) < 0.02, difference << " of " << 2 * along * seen);
+}
+
+BOOST_AUTO_TEST_CASE(steps_on_a_policy_gradient_and_a_second_loss_are_those_of_pytorch) {
+  const auto peer = parity_fixture("own_loop.json");
+  const small_job job(model_of_loops(), std::string(1024, '!'));
+  const auto batch = [&](const char* name) {
+    return actors::token_batch{
+        .rows = peer["rows"].get<uint64_t>(), .tokens = peer[name].get<std::vector<int64_t>>(), .counted = {}};
+  };
+  const auto gradients = peer["gradients"].get<std::vector<float>>();
+  for (const auto& cut : {stage(2) + settings{"parallel.data=2", "train_micro_batch_size_per_gpu=2"},
+                          stage(0) + settings{"parallel.pipeline=2", "train_micro_batch_size_per_gpu=4"}})
+    BOOST_TEST_CONTEXT(text_of(cut)) {
+      const auto s = job.open(
+          cut + settings{"gradient_accumulation_steps=2", "gradient_clipping=0", "data_types.param_dtype=fp64",
+                         "data.sequence_length=" + peer["columns"].dump(), "optimizer.params=" + peer["adamw"].dump()});
+      const auto& parameters = s->table().parameters;
+      for (size_t step = 0; step < peer["losses"].size(); ++step) {
+        const auto policy = must(s->forward(batch("first"))), language = must(s->forward(batch("second")));
+        const auto loss = peer["losses"][step].get<double>(), sum = peer["sums"][step].get<double>();
+        BOOST_TEST(std::abs(language.loss / loss - 1) <= 1e-6, fmt::format("{} for {}", language.loss, loss));
+        must(s->backward(policy.number, gradients));
+        must(s->backward(language.number, peer["factor"].get<double>()));
+        const auto did = step_of(*s);
+        BOOST_TEST(std::abs(did.loss - sum) <= 1e-6, fmt::format("{} for {}", did.loss, sum));
+        if (step > 0) continue;
+        const auto wanted = peer["log_probabilities"].get<std::vector<double>>();
+        BOOST_TEST_REQUIRE(policy.log_probabilities.size() == wanted.size());
+        for (size_t i = 0; i < wanted.size(); ++i)
+          BOOST_TEST(std::abs(static_cast<double>(policy.log_probabilities[i]) - wanted[i]) <= 1e-6);
+        for (uint32_t q = 0; q < parameters.size(); ++q)
+          if (!parameters[q].is_copy())
+            check_described(gradient_of(*s, q), peer["gradient"].at(parameters[q].name), parameters[q].name, 1e-6);
+      }
+      for (uint32_t q = 0; q < parameters.size(); ++q)
+        if (!parameters[q].is_copy())
+          check_described(parameter_of(*s, q), peer["ends"].at(parameters[q].name), parameters[q].name, 1e-6);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(backwards_of_several_passes_add_up_in_steps_of_any_number_of_micro_batches) {

@@ -105,6 +105,12 @@ struct layer_info {
   std::vector<weight_part> parts;  ///< parts of a packed weight in output order; empty: the weight is not packed
   uint32_t unit = 0, segment = 0;  ///< indices of the unit, and of the segment in it, that compute the layer
   std::optional<layer_adapter> adapter = std::nullopt;  ///< adapter of a linear layer; nullopt: the layer has none
+  /// Flops of the product with the layer's weight in forward, for one micro-batch; 0 for a layer without such a product
+  /// and for a host program's layers.
+  double product_flops = 0;
+  /// True for a layer that is computed in row tiles: the gradient of its weight belongs to the input part of a split
+  /// backward.
+  bool is_tiled = false;
 };
 
 }  // namespace troupe::core

@@ -118,7 +118,7 @@ struct segment_info {
   uint64_t saved_bytes = 0;
   /// If backward is split into an input part (gradient of the segment's input) and a weight part (gradients of its
   /// parameters): bytes kept from the input part to the weight part for one micro-batch, and the flops of the weight
-  /// part, which backward_flops() includes.
+  /// part if all weights are trained.
   uint64_t weight_bytes = 0;
   double weight_flops = 0;
   /// If the segment computes in row tiles: rows of one tile, and the bytes that backward uses in addition to the kept
@@ -131,12 +131,17 @@ struct segment_info {
   /// Exchanges between the ranks of a group: `output` follows the segment's forward, `input_gradient` the input part of
   /// its backward.
   segment_exchange output = {}, input_gradient = {};
+  /// Flops of the weights' gradients that backward does not compute because the weights are frozen
+  /// (model_table::note_frozen), and the part of them that weight_flops includes.
+  double frozen_flops = 0, frozen_weight_flops = 0;
 
   [[nodiscard]] bool is_tiled() const { return tile_rows > 0; }
-  /// Return the flops of the segment's forward in training, and of its whole backward, which has two products for each
-  /// product of forward.
+  /// Return the flops of the segment's forward in training, and of its whole backward: two products for each product of
+  /// forward, but one, the gradient of the input, for a frozen weight.
   [[nodiscard]] double training_flops() const { return forward_flops - left_flops; }
-  [[nodiscard]] double backward_flops() const { return 2 * forward_flops + left_flops; }
+  [[nodiscard]] double backward_flops() const { return 2 * forward_flops + left_flops - frozen_flops; }
+  /// Returns the flops of the weight part of a split backward, which backward_flops() includes.
+  [[nodiscard]] double weight_part_flops() const { return weight_flops - frozen_weight_flops; }
 };
 
 /// Alignment in bytes of each tensor in a buffer that contains several tensors one after the other.
@@ -177,6 +182,33 @@ struct model_table {
     uint32_t u = teacher_units;
     while (u < units.size() && std::ranges::none_of(units[u].parameters, trains)) ++u;
     return u;
+  }
+  /// Counts in every segment the products of backward that are not computed because their weights are frozen. A frozen
+  /// weight has a gradient nevertheless if another parameter of its layer follows from it, such as scores of a mask.
+  /// Call after parameters were frozen or added.
+  void note_frozen() {
+    for (unit_info& u : units)
+      for (segment_info& s : u.segments) s.frozen_flops = s.frozen_weight_flops = 0;
+    for (const layer_info& l : layers) {
+      const auto needs_weight = [&](uint32_t q) {
+        const bool is_apart = q == l.bias || (l.adapter && (q == l.adapter->a || q == l.adapter->b));
+        return parameters[q].trainable && !is_apart;
+      };
+      if (!l.weight || std::ranges::any_of(l.parameters, needs_weight)) continue;
+      segment_info& s = units[l.unit].segments[l.segment];
+      s.frozen_flops += l.product_flops;
+      if (!l.is_tiled) s.frozen_weight_flops += l.product_flops;
+    }
+  }
+  /// Returns the flops of a training step's forward and backward for one micro-batch, without those that backward
+  /// repeats to save memory: units before the first trained one have no backward.
+  [[nodiscard]] double step_flops() const {
+    const uint32_t first = first_trained_unit();
+    double out = 0;
+    for (uint32_t u = 0; u < units.size(); ++u)
+      for (const segment_info& s : units[u].segments)
+        out += s.forward_flops + (u < first ? 0 : 2 * s.forward_flops - s.frozen_flops);
+    return out;
   }
   /// Returns the layers of a segment, in order.
   [[nodiscard]] std::span<const layer_info> layers_of(uint32_t unit, uint32_t segment) const {

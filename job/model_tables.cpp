@@ -254,6 +254,7 @@ core::model_table taught_table(const blueprint& b, core::model_table own) {
 
 core::model_table trained_as(const core::model_table& whole, core::model_table out) {
   for (size_t q = 0; q < out.parameters.size(); ++q) out.parameters[q].trainable = whole.parameters[q].trainable;
+  out.note_frozen();
   return out;
 }
 
@@ -316,6 +317,7 @@ core::result<void> make_model_tables(blueprint& b, const host_tables& own, bool 
   TROUPE_TRY(freeze(c, table));
   TROUPE_TRY(check_layer_reduction(c, table));
   TROUPE_TRY(add_scores(c, table));
+  table.note_frozen();
   if (own.whole == nullptr) TROUPE_TRY(check_related(c, table));
   table = taught_table(b, std::move(table));
   if (!b.tensor.origins.empty()) b.tensor.origins.resize(table.parameters.size(), b.tensor.origins.back());

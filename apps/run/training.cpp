@@ -45,14 +45,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-double flops_per_token(const core::model_table& t, uint64_t tokens_of_micro_batch) {
-  double flops = 0;
-  for (const auto& u : t.units)
-    // Backward computes two matrix products for each one of forward
-    for (const auto& s : u.segments) flops += 3 * s.forward_flops;
-  return flops / double(tokens_of_micro_batch);
-}
-
 void warn(const std::string& line) { print_error_line("troupe: warning: " + line); }
 
 actors::load_options load_options_of(const config::checkpoint_load_section& load) {
@@ -154,7 +146,7 @@ class training {
       if (was_missing(number))
         log_loss(fmt::format("standard {} was closed when the run was started: nobody reads it", name));
     const double flops =
-        flops_per_token(session_->table(), config_->train_micro_batch_size_per_gpu * session_->sequence());
+        session_->table().step_flops() / double(config_->train_micro_batch_size_per_gpu * session_->sequence());
     show_.emplace(style_, config_->steps, flops, actors::print_interval(*config_), unit());
     page_state_.line(size_line(*session_));
     for (const auto& source : session_->read_sources()) page_state_.line("data " + source);

@@ -77,6 +77,7 @@ void add_scores_of(const core::model_table& whole, core::model_table& own) {
       own.add_to(layer, q);
     }
   }
+  own.note_frozen();
 }
 
 core::model_table without_scores(core::model_table table) {

@@ -68,6 +68,7 @@ void add_adapters(const adapter_spec& spec, double tokens, uint64_t element_byte
     add_costs(spec.rank, static_cast<double>(l.in), static_cast<double>(l.out), tokens, element_bytes,
               table.units[l.unit].segments[l.segment]);
   }
+  table.note_frozen();
 }
 
 core::model_table without_adapters(core::model_table table) {

@@ -266,7 +266,9 @@ void add_unit(const extent& e, std::string name, std::vector<segment_layers> seg
       const double flops =
           l.kind == layer_kind::linear ? e.product(static_cast<double>(l.in), static_cast<double>(l.out)) : 0;
       products += flops;
-      if (index++ < plain.size()) segment.weight_flops += flops;
+      l.product_flops = flops;
+      l.is_tiled = index++ >= plain.size();
+      if (!l.is_tiled) segment.weight_flops += flops;
       table.layers.push_back(std::move(l));
     }
     segment.forward_flops += products;

@@ -19,6 +19,7 @@ core::layer_info moved(core::layer_info l, uint32_t parameters, uint32_t unit, u
   if (l.bias) *l.bias += parameters;
   l.unit = unit;
   l.segment = segment;
+  l.product_flops = 0;  // the costs of a teacher are those of a forward
   return l;
 }
 
@@ -28,10 +29,12 @@ void keep_ends(uint32_t first, core::model_table& table) {
   for (core::unit_info* end : {&table.units[first], &table.units.back()}) {
     for (const uint32_t q : end->parameters) table.parameters[q].trainable = false;
     for (core::segment_info& s : end->segments) {
-      s.forward_flops = s.left_flops = s.weight_flops = 0;
+      s.forward_flops = s.left_flops = s.weight_flops = s.frozen_flops = s.frozen_weight_flops = 0;
       s.saved_bytes = s.weight_bytes = s.tile_bytes = 0;
     }
   }
+  for (core::layer_info& l : table.layers)
+    if (l.unit == first || l.unit + 1 == table.units.size()) l.product_flops = 0;
 }
 
 /// Returns a teacher's unit as a row of the joint table: with the costs of a forward only, and its parameters numbered
@@ -42,7 +45,7 @@ core::unit_info forward_only(core::unit_info unit, uint32_t parameters) {
   for (core::segment_info& s : unit.segments) {
     move_by(parameters, s.parameters);
     s.weight_bytes = 0;
-    s.weight_flops = 0;
+    s.weight_flops = s.frozen_flops = s.frozen_weight_flops = 0;
     s.light = {};
   }
   return unit;

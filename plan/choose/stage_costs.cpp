@@ -27,9 +27,9 @@ class modeller {
       saved += keeps.bytes;
       out.micro.forward_s += seconds(s.training_flops(), s.saved_bytes);
       if (!goes_back) continue;
-      out.micro.backward_input_s += seconds(keeps.backward_flops - s.weight_flops, s.saved_bytes) +
+      out.micro.backward_input_s += seconds(keeps.backward_flops - s.weight_part_flops(), s.saved_bytes) +
                                     (again ? seconds(keeps.recompute_flops, s.saved_bytes) : 0);
-      out.micro.backward_weight_s += seconds(s.weight_flops, gradient_bytes(s));
+      out.micro.backward_weight_s += seconds(s.weight_part_flops(), gradient_bytes(s));
       out.micro.weight_part_bytes += s.weight_bytes;
     }
     out.micro.activation_bytes = again && goes_back ? recomputed_from_bytes(unit, o_) : saved;

@@ -217,13 +217,13 @@ class step_writer {
     }
   }
 
-  // Returns the flops of a backward, which has two products for each one of forward. The input part has all flops that
+  // Returns the flops of a backward, or of one part of a split one. The input part has all flops that
   // the weight part does not have.
   [[nodiscard]] double backward_flops(const unit_use& u, uint32_t segment) const {
     const core::segment_info& s = p_.table().units[u.unit].segments[segment];
-    if (u.kind == use::weights) return s.weight_flops;
+    if (u.kind == use::weights) return s.weight_part_flops();
     return keeping_of(p_.table(), p_.options(), u.unit, segment).backward_flops -
-           (u.kind == use::input ? s.weight_flops : 0);
+           (u.kind == use::input ? s.weight_part_flops() : 0);
   }
 
   // Adds the recompute of a unit: one instruction, or one per segment if exchanges are repeated.

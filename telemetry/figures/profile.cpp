@@ -58,7 +58,7 @@ class collector {
       to.recompute_s += t.recompute.value();
       const auto& s = any.table().units[unit].segments[segment];
       const bool split = t.input.count > 0 && t.weights.count > 0;
-      const double of_weights = share(s.weight_flops, s.backward_flops()) * t.whole.value();
+      const double of_weights = share(s.weight_part_flops(), s.backward_flops()) * t.whole.value();
       to.backward_input_s += split ? t.input.value() : t.whole.value() - of_weights;
       to.backward_weight_s += split ? t.weights.value() : of_weights;
     }

@@ -135,6 +135,34 @@ BOOST_AUTO_TEST_CASE(only_adapters_change) {
   BOOST_TEST(trained * 4 < table.numel());
 }
 
+BOOST_AUTO_TEST_CASE(backward_of_a_frozen_weight_counts_the_gradient_of_its_input_alone) {
+  constexpr double tokens = 2 * 16, rank = 4, width = 32, keys = 16, inner = 64, vocabulary = 96;
+  const small_job base(llama), adapted(llama + "lora: {r: 4, targets: all-linear}\n");
+  const auto whole = open(base, {}), frozen = open(adapted, {});
+  const auto backward = [](const actors::session& s) {
+    std::map<uint32_t, double> out;  // flops by unit
+    for (const auto& x : s.training_plan(0).instructions)
+      if (x.kind == plan::kind::backward) out[x.subject] += x.flops;
+    return out;
+  };
+  const auto all = backward(*whole), some = backward(*frozen);
+  const auto last = static_cast<uint32_t>(frozen->table().units.size()) - 1;
+  BOOST_TEST_REQUIRE(some.size() == last);  // all units but the embedding
+  BOOST_TEST(!some.contains(0));
+  const double products = 2 * tokens * (2 * width * width + 2 * width * keys + 3 * width * inner);
+  const double widths = 2 * (width + width) + 2 * (width + keys) + 3 * (width + inner);
+  const double of_adapters = 2 * tokens * rank * widths;
+  constexpr double close = 1e-12;
+  for (uint32_t u = 1; u < last; ++u)
+    BOOST_TEST(some.at(u) == all.at(u) - products + 2 * of_adapters, boost::test_tools::tolerance(close));
+  BOOST_TEST(some.at(last) == all.at(last) - 2 * tokens * width * vocabulary, boost::test_tools::tolerance(close));
+  double sum = 0;
+  for (const auto& unit : frozen->table().units)
+    for (const auto& segment : unit.segments) sum += segment.forward_flops;
+  for (const auto& [unit, flops] : some) sum += flops;
+  BOOST_TEST(frozen->table().step_flops() == sum, boost::test_tools::tolerance(close));
+}
+
 BOOST_AUTO_TEST_CASE(a_frozen_base_in_16_bits_is_held_once) {
   const small_job job(llama + lora);
   for (const cut& c : cuts(job)) BOOST_TEST_CONTEXT(c.name) {

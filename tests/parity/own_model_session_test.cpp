@@ -71,6 +71,38 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
   BOOST_TEST(step_of(*s).loss > 0);  // training continues after the evaluation
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_reads_weights_of_tokens_from_the_batch) {
+  const auto weighted = [] {
+    models::module_model m = make_own_model(0);
+    auto& words = m.units.front();
+    words.forward = [embed = words.forward](const models::named_values& x) { return embed(x["input"]); };
+    words.calls_own = false;
+    m.loss = [](const at::Tensor& y, const models::host_batch& batch) {
+      const at::Tensor each = at::log_softmax(y, -1).gather(-1, batch.target.unsqueeze(-1)).squeeze(-1);
+      return -(each * batch.others["weight"]).sum();
+    };
+    return m;
+  };
+  const auto batches_of = [](double weight) {
+    return [weight](uint64_t step, uint32_t micro, uint32_t rank) {
+      models::host_batch b = own_batch(step, micro, rank);
+      b.others = models::named_values().with("weight", at::full({own_rows, own_columns}, weight));
+      return b;
+    };
+  };
+  constexpr double mean = 1.0 / (own_rows * own_columns);
+  const auto wanted = open_own(sharded, {[] { return make_own_model(0); }, &own_batch});
+  const auto got = open_own(sharded, {weighted, batches_of(mean)});
+  const auto twice = open_own(sharded, {weighted, batches_of(2 * mean)});
+  const auto first = step_of(*wanted), same = step_of(*got), doubled = step_of(*twice);
+  constexpr double close = 1e-5;
+  BOOST_TEST(same.loss == first.loss, boost::test_tools::tolerance(close));
+  BOOST_TEST(same.grad_norm == first.grad_norm, boost::test_tools::tolerance(close));
+  BOOST_TEST(doubled.loss == 2 * first.loss, boost::test_tools::tolerance(close));
+  BOOST_TEST(doubled.grad_norm == 2 * first.grad_norm, boost::test_tools::tolerance(close));
+  BOOST_TEST(step_of(*got).loss == step_of(*wanted).loss, boost::test_tools::tolerance(close));
+}
+
 BOOST_AUTO_TEST_CASE(outputs_alone_want_no_target_and_several_values_a_name) {
   const auto two_values = [] {
     auto model = plain();
@@ -228,10 +260,9 @@ BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_
     return m;
   };
   BOOST_TEST(has(refusal({}, model), "unit 'mix' failed for the batch's input, Long [3, 7]"));
-  for (const char* key : {"model.model_type=gpt2", "data.text=corpus.txt"})
-    BOOST_TEST_CONTEXT(key)
-    BOOST_CHECK_EXCEPTION(own_config({key}), std::runtime_error,
-                          [](const auto& e) { return has(e.what(), "the host program provides the model"); });
+  for (const char* key : {"model.model_type=gpt2", "data.text=corpus.txt"}) BOOST_TEST_CONTEXT(key)
+  BOOST_CHECK_EXCEPTION(own_config({key}), std::runtime_error,
+                        [](const auto& e) { return has(e.what(), "the host program provides the model"); });
 
   auto s = open_own({}, {&plain, &own_batch, {}});
   BOOST_TEST(has(s->evaluate(1).error().text, "no evaluation batches"));

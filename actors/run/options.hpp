@@ -70,6 +70,9 @@ struct session_options {  ///< the options with which a session opens
   /// For several processes whose `config` has another number of data ranks than the job's file: the configuration of
   /// that file, whose batch every number of data ranks must divide. Null: `config`.
   std::shared_ptr<const config::job_config> file{};
+  /// True if the program serves the page of `cluster.page` itself, as `troupe train` does. False: a warning says that
+  /// the key has no effect.
+  bool serves_page = false;
 };
 
 /// Returns the number of steps between two printed lines: `steps_per_print`, or, if that is 0, a fortieth of the run's

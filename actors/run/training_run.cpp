@@ -124,6 +124,10 @@ core::result<std::unique_ptr<training_run>> training_run::open(const session_opt
   run.term = std::make_unique<run_term>(run, std::move(plan));
   if (is_alone) run.host.lines->put_lines(run.term->plan.early.note);
   run.host.hooks = options.hooks;
+  if (!options.config->cluster.page.empty() && !options.serves_page)
+    run.host.say(
+        "cluster.page: has no effect, because a session of a program serves no page, which only `troupe train` does; "
+        "its metrics are in the curves and the report");
   run.home.system = options.system;
   run.others = make_peers(run, options);
   TROUPE_TRY(run.terms.make_own_system());

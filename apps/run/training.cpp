@@ -294,6 +294,7 @@ class training {
   /// Opens the session. Returns the exit code if it is refused.
   std::optional<int> open() {
     actors::session_options options{.config = config_, .hooks = hooks(), .texts = degrees_.texts, .process = process_};
+    options.serves_page = has_page();
     if (process_ != nullptr) {
       options.choose_resume = [this](bool again) { return choose_resume(again); };
       options.file = schedule_.file();

@@ -167,6 +167,25 @@ BOOST_AUTO_TEST_CASE(metrics_of_the_host_are_in_every_curve_and_are_cut_with_it)
   BOOST_TEST(scratch_folder::read(csv) == "step,reward.mean\n0,-1\n2,0.25\n4,0.5\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_session_that_serves_no_page_says_so) {
+  const small_job job;
+  const auto warnings_of = [&](const settings& set, bool serves_page) {
+    std::vector<std::string> out;
+    actors::session_options options{.config = job.config(set)};
+    options.hooks.on_warning = [&](const std::string& line) {
+      if (line.starts_with("cluster.page: has no effect")) out.push_back(line);
+    };
+    options.serves_page = serves_page;
+    auto s = actors::session::open(std::move(options));
+    BOOST_TEST_REQUIRE(s.has_value());
+    step_of(**s);
+    return out.size();
+  };
+  BOOST_TEST(warnings_of({"cluster.page=0"}, false) == 1U);
+  BOOST_TEST(warnings_of({"cluster.page=0"}, true) == 0U);
+  BOOST_TEST(warnings_of({}, false) == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(names_of_metrics_are_checked) {
   const small_job job;
   auto s = job.open({});

@@ -7,12 +7,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "apps/base/error_line.hpp"
 #include "config/explain.hpp"
 #include "core/clock.hpp"
-#include "data/tokenizers/tokenizer.hpp"
 #include "plan/choose/live_parameters.hpp"
 #include "telemetry/figures/memory_table.hpp"
 #include "telemetry/figures/trace.hpp"
@@ -48,7 +46,7 @@ void opened_run::rescue() {
 
 core::result<end_summary> opened_run::go(interrupts& stop) {
   using moment = checkpoints::moment;
-  TROUPE_TRY(prepare_question());
+  TROUPE_TRY(sample_.prepare(session_));
   const int64_t begin = core::now_ns();
   const auto is_over = [&] { return stop.requested() || state_.is_stop_wanted(); };
   while (session_.steps_done() < config_.steps && !is_over()) {
@@ -188,62 +186,12 @@ core::result<bool> opened_run::evaluate_set(const std::string& set, bool is_firs
   return true;
 }
 
-// Renders sample.question before the first step, so that a run whose template cannot render it does not train in vain.
-core::result<void> opened_run::prepare_question() {
-  if (config_.sample.tokens == 0 || config_.sample.question.empty()) return {};
-  const auto& d = config_.data;
-  auto opened = data::chat_format::open(d.tokenizer_path, d.chat_template, d.chat_date);
-  if (!opened) return core::fail(opened.error().in("sample.question"));
-  format_ = std::make_shared<const data::chat_format>(std::move(*opened));
-  auto asked = data::ask(*format_, config_.sample.question);
-  if (!asked) return core::fail(asked.error().in("sample.question"));
-  question_ = std::move(*asked);
-  const uint64_t longest = session_.sequence();
-  if (question_.tokens.size() < longest) return {};
-  return core::refused(
-      fmt::format("sample.question: wanted fewer tokens than the {} of data.sequence_length, so that "
-                  "an answer follows, got {}",
-                  longest, question_.tokens.size()));
-}
-
-core::result<void> opened_run::answer_question() {
-  state_.enter("sampling");
-  const std::vector<int64_t> prompt(question_.tokens.begin(), question_.tokens.end());
-  const std::vector<int64_t> ends(question_.ends.begin(), question_.ends.end());
-  // An answer that does not end goes on up to the row's end: the question would leave the tokens that the model reads.
-  const uint64_t most = std::min<uint64_t>(config_.sample.tokens, session_.sequence() - prompt.size());
-  TROUPE_ASSIGN(auto text, session_.generate(prompt, most, config_.sample.temperature, ends));
-  if (!ends.empty() && std::ranges::find(ends, text.back()) != ends.end()) text.pop_back();
-  const std::vector<uint32_t> answer(text.begin() + static_cast<ptrdiff_t>(prompt.size()), text.end());
-  end_.sample = config_.sample.question + "\n" + format_->tokenizer().decode(answer);
-  return {};
-}
-
 core::result<void> opened_run::sample() {
-  data::tokenizer* const tokenizer = session_.tokenizer();
-  if (config_.sample.tokens == 0) return {};
-  if (format_ != nullptr) return answer_question();
-  if (tokenizer == nullptr) {
-    end_.no_sample = "since the tokenizer of the tokens is not known: set data.tokenizer";
-    return {};
-  }
-  std::vector<uint32_t> ids;
-  if (auto ok = tokenizer->encode(config_.sample.prompt, ids); !ok) return core::fail(ok.error().in("sample.prompt"));
-  // An empty prompt begins a document, which the end-of-text token precedes.
-  if (ids.empty() && tokenizer->end_of_text()) ids.push_back(*tokenizer->end_of_text());
-  if (ids.empty()) {
-    end_.no_sample = "since sample.prompt is empty and the tokenizer has no token that begins a text: give a prompt";
-    return {};
-  }
+  if (!sample_.is_wanted()) return {};
   state_.enter("sampling");
-  TROUPE_ASSIGN(auto text,
-                session_.generate({ids.begin(), ids.end()}, config_.sample.tokens, config_.sample.temperature));
-  const std::vector<uint32_t> all(text.begin(), text.end());
-  end_.sample = tokenizer->decode(all);
-  if (end_.sample.empty())
-    end_.no_sample =
-        fmt::format("since the tokenizer has no text for the {} tokens that the model chose, the first being {}",
-                    all.size(), all.front());
+  TROUPE_ASSIGN(auto made, sample_.make(session_));
+  end_.sample = std::move(made.text);
+  end_.no_sample = std::move(made.missing);
   return {};
 }
 

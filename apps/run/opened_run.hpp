@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,11 +14,11 @@
 #include "apps/base/training/checkpoints.hpp"
 #include "apps/base/training/measured_peak.hpp"
 #include "apps/base/training/progress.hpp"
+#include "apps/base/training/text_sample.hpp"
 #include "apps/page/page_state.hpp"
 #include "apps/run/degree_schedule.hpp"
 #include "apps/run/run_state.hpp"
 #include "config/load.hpp"
-#include "data/chat/question.hpp"
 
 namespace troupe::apps {
 
@@ -40,7 +39,8 @@ class opened_run {
         is_exported_(is_exported),
         say_(std::move(say)),
         peak_([&job = c.config] { return actors::measured_matmul_flops(job); },
-              c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1) {}
+              c.config.device == core::device_kind::cpu ? c.config.parallel.ranks() : 1),
+        sample_(c.config) {}
 
   /// Runs the steps; must be called once. Ends after the last step, or when a signal in `stop` has requested the end.
   /// If a step fails, the states are intact, and are saved if checkpoints::keeps_end() is true, unless the error is a
@@ -56,9 +56,7 @@ class opened_run {
   core::result<void> evaluate(uint64_t step, const std::function<bool()>& is_over);
   core::result<bool> evaluate_set(const std::string& set, bool is_first, uint64_t step,
                                   const std::function<bool()>& is_over);
-  core::result<void> prepare_question();
   core::result<void> sample();
-  core::result<void> answer_question();
   void finish();
 
   actors::session& session_;
@@ -77,8 +75,7 @@ class opened_run {
   // Number of steps done at the last evaluation; nullopt: none was made, or the last one was interrupted
   std::optional<uint64_t> last_evaluated_;
   measured_peak peak_;
-  std::shared_ptr<const data::chat_format> format_;  // renders sample.question; null: there is no question
-  data::asked_question question_;
+  text_sample sample_;
 };
 
 }  // namespace troupe::apps

@@ -20,6 +20,7 @@
 #include "apps/base/last_catch.hpp"
 #include "apps/base/load_keys.hpp"
 #include "apps/base/training/checkpoints.hpp"
+#include "apps/base/training/nothing_trained.hpp"
 #include "apps/base/training/progress.hpp"
 #include "apps/checkpoint/companions.hpp"
 #include "apps/page/page.hpp"
@@ -46,20 +47,6 @@ namespace {
 namespace fs = std::filesystem;
 
 void warn(const std::string& line) { print_error_line("troupe: warning: " + line); }
-
-actors::load_options load_options_of(const config::checkpoint_load_section& load) {
-  actors::load_options out;
-  if (!load.tag.empty()) out.tag = load.tag;
-  out.load_module_strict = load.strict;
-  out.load_optimizer_states = load.optimizer_states;
-  out.load_lr_scheduler_states = load.lr_scheduler_states;
-  out.load_module_only = load.module_only;
-  out.fallback_to_previous = load.fallback_to_previous;
-  out.changed_batch = load.changed_batch;
-  out.changed_seed = load.changed_seed;
-  out.changed_data = load.changed_data;
-  return out;
-}
 
 /// Adds a remedy to the error of opening a run if the run's own checkpoint does not match, because the user may not
 /// have expected that the run resumes.
@@ -181,7 +168,8 @@ class training {
       if (const auto network = network_sentence(r.network, config_->cluster.hosts); !network.empty()) say(network);
       say(recovery_sentence(r, end->steps, config_->parallel, took_over_));
     }
-    const auto broken = saved_.broken(), untrained = broken ? std::nullopt : nothing_trained(*end);
+    const auto broken = saved_.broken(),
+               untrained = broken ? std::nullopt : nothing_trained(*config_, end->trained, end->skipped, end->stopped);
     for (const auto& why : {saved_.unsaved(), broken, untrained})
       if (why) failed(*why);
     if (saved_.unsaved() || !is_exported) return unkept_code;
@@ -252,24 +240,6 @@ class training {
   [[nodiscard]] bool has_frozen() const {
     return std::ranges::any_of(session_->table().parameters,
                                [](const auto& p) { return !p.trainable && !p.of_teacher; });
-  }
-  /// Returns the error of a run in which every step was skipped. A run with a dynamic loss scale that is stopped may
-  /// still have been looking for its scale.
-  [[nodiscard]] std::optional<core::error> nothing_trained(const end_summary& end) const {
-    const auto& half = config_->fp16;
-    const bool is_dynamic = half.enabled && half.loss_scale == 0;
-    if (end.trained == 0 || end.skipped < end.trained || (is_dynamic && end.stopped)) return std::nullopt;
-    const std::string advice =
-        is_dynamic ? fmt::format(
-                         "train more steps, in which the loss scale falls further, or set a smaller "
-                         "fp16.initial_scale_power than {}",
-                         half.initial_scale_power)
-        : half.enabled ? fmt::format("set a smaller fp16.loss_scale than {}, or 0, which finds one", half.loss_scale)
-                       : "try a smaller learning rate, or fp32";
-    return core::error{core::error_kind::numeric,
-                       fmt::format("nothing was trained: gradients of all {} steps were not finite, so that each was "
-                                   "skipped; {}",
-                                   end.trained, advice)};
   }
   static std::string shell_word(const std::string& text) {
     const bool is_plain = std::ranges::all_of(text, [](char c) {

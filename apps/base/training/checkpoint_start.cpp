@@ -68,6 +68,20 @@ core::result<fs::path> make_place_aside(const fs::path& root) {
 
 }  // namespace
 
+actors::load_options load_options_of(const config::checkpoint_load_section& load) {
+  actors::load_options out;
+  if (!load.tag.empty()) out.tag = load.tag;
+  out.load_module_strict = load.strict;
+  out.load_optimizer_states = load.optimizer_states;
+  out.load_lr_scheduler_states = load.lr_scheduler_states;
+  out.load_module_only = load.module_only;
+  out.fallback_to_previous = load.fallback_to_previous;
+  out.changed_batch = load.changed_batch;
+  out.changed_seed = load.changed_seed;
+  out.changed_data = load.changed_data;
+  return out;
+}
+
 checkpoint_start::checkpoint_start(fs::path root, config::checkpoint_load_section load, start_wishes wishes)
     : root_(std::move(root)), load_(std::move(load)), wishes_(std::move(wishes)) {}
 

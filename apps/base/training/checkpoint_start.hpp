@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/loading/load_options.hpp"
 #include "checkpoint/commit/folder_lock.hpp"
 #include "config/load.hpp"
 #include "config/sections/run_config.hpp"
@@ -33,6 +34,9 @@ struct run_start {  ///< the beginning of a run: a checkpoint, or step 0
   bool own = false;
   std::filesystem::path map{};  ///< start_wishes::map if the run begins from the checkpoint of --resume; else empty
 };
+
+/// Returns the options of loading that the section checkpoint.load states; load_options::map stays empty.
+actors::load_options load_options_of(const config::checkpoint_load_section& load);
 
 struct own_checkpoint {  ///< a checkpoint in the run's own folder
   std::filesystem::path folder;

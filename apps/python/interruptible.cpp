@@ -38,7 +38,8 @@ class signals_blocked {
 
 }  // namespace
 
-void run_interruptibly(const std::function<void(const storage::progress_function&)>& work) {
+void run_interruptibly(const std::function<void(const storage::progress_function&)>& work,
+                       const std::function<void()>& on_second) {
   std::atomic<bool> stopped = false;
   std::mutex mutex;
   std::condition_variable ended;
@@ -65,7 +66,12 @@ void run_interruptibly(const std::function<void(const storage::progress_function
       std::unique_lock lock(mutex);
       if (ended.wait_for(lock, look_every, [&] { return has_ended; })) break;
     }
-    if (!raised && PyErr_CheckSignals() != 0) {
+    if (raised && !on_second) continue;
+    if (PyErr_CheckSignals() == 0) continue;
+    if (raised) {
+      PyErr_Clear();
+      on_second();
+    } else {
       raised.emplace();
       stopped = true;
     }

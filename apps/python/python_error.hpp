@@ -4,7 +4,9 @@
 #include <nanobind/nanobind.h>
 
 #include <exception>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/error.hpp"
 
@@ -26,6 +28,12 @@ nanobind::object text_of(const std::string& text);
 
 /// Adds the class to the module and translates python_error into it.
 void add_error(nanobind::module_& m);
+/// Adds the class of the module troupe._native, which is imported, to another module, and translates python_error into
+/// it.
+void share_error(nanobind::module_& m);
+
+/// Returns the kind of this name, as `kind` of troupe.Error has it; nullopt: there is none.
+std::optional<core::error_kind> kind_named(std::string_view name);
 
 /// Returns the result's value; throws its error as a python_error.
 template <class T>

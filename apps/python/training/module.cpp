@@ -1,0 +1,396 @@
+// Owns the extension module `troupe._training`: sessions for Python, and what a run of `troupe.train` keeps. Leaves the
+// public functions and the form of results to python/troupe/training.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "actors/session/state_access.hpp"
+#include "apps/python/interruptible.hpp"
+#include "apps/python/python_error.hpp"
+#include "apps/python/training/python_values.hpp"
+#include "apps/python/training/training_session.hpp"
+#include "config/load.hpp"
+#include "data/tokenizers/tokenizer.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace troupe::apps {
+namespace {
+
+using path = std::filesystem::path;
+
+[[noreturn]] void refuse(const std::string& why) { throw python_error({core::error_kind::bad_input, why}); }
+
+/// A session, and what Python may ask of it while another thread is in a call. The GIL guards the members, except for
+/// `work`, which the call that `is_busy` stands for has to itself.
+struct python_session {
+  training_session work;
+  bool is_busy = false;     ///< true: a call runs
+  bool is_closing = false;  ///< true: close() was called
+  uint64_t steps_done = 0;  ///< number of steps done when the last call ended
+};
+
+/// Takes the session for one call, and refuses a second call meanwhile.
+class call_scope {
+ public:
+  call_scope(python_session& s, const char* name) : session_(s) {
+    if (s.is_busy)
+      refuse(std::string(name) +
+             ": wanted one call of a session at a time, but another thread is in one; only stop() "
+             "may be called meanwhile");
+    if (!s.work.is_open()) refuse(std::string(name) + ": the session is closed");
+    s.is_busy = true;
+  }
+  ~call_scope() {
+    session_.is_busy = false;
+    if (session_.work.is_open()) session_.steps_done = session_.work.session().steps_done();
+  }
+  call_scope(const call_scope&) = delete;
+  call_scope& operator=(const call_scope&) = delete;
+
+ private:
+  python_session& session_;
+};
+
+/// Passes warnings to Python's warnings, and lines that the configuration asks for to the logger `troupe`.
+void tell(training_session& s) {
+  constexpr int of_the_caller = 2;  // stack level of the caller of training.py
+  const auto lines = s.take_lines(), warnings = s.take_warnings();
+  if (!lines.empty()) {
+    const nb::object info = nb::module_::import_("logging").attr("getLogger")("troupe").attr("info");
+    for (const auto& line : lines) info("%s", text_of(line));
+  }
+  for (const auto& line : warnings)
+    if (PyErr_WarnFormat(PyExc_UserWarning, of_the_caller, "%U", text_of(line).ptr()) != 0) nb::raise_python_error();
+}
+
+/// Runs `work` on an open session, on a thread of its own and without the GIL, and returns its value. The first Ctrl-C
+/// lets the work end and raises KeyboardInterrupt; the second one stops the session.
+template <class Work>
+auto call(python_session& s, const char* name, const Work& work) {
+  const call_scope held(s, name);
+  const auto run = [&] {
+    return interruptible([&](const storage::progress_function& goes_on) { return work(s.work, goes_on); },
+                         [&] { s.work.session().stop("interrupted twice"); });
+  };
+  try {
+    if constexpr (std::is_void_v<decltype(run())>) {
+      run();
+      tell(s.work);
+    } else {
+      auto out = run();
+      tell(s.work);
+      return out;
+    }
+  } catch (...) {
+    tell(s.work);
+    throw;
+  }
+}
+
+nb::object path_or_none(const path& p) { return p.empty() ? nb::object(nb::none()) : nb::cast(p); }
+nb::object number_or_none(const std::optional<double>& x) { return x ? nb::cast(*x) : nb::object(nb::none()); }
+
+nb::tuple shape_tuple(const std::vector<int64_t>& shape) {
+  nb::list out;
+  for (const int64_t n : shape) out.append(n);
+  return nb::tuple(out);
+}
+
+std::unique_ptr<python_session> open(const std::optional<path>& file, const std::optional<std::string>& text,
+                                     const std::optional<nb::dict>& keys, const std::vector<std::string>& set,
+                                     std::optional<uint64_t> steps, const std::optional<path>& resume,
+                                     bool keeps_folder, bool fresh, const std::optional<path>& export_folder,
+                                     const path& programs) {
+  job_settings settings;
+  if (file) settings.from = *file;
+  if (text) settings.from = yaml_text{*text};
+  if (keys) settings.from = builder_of(*keys);
+  settings.set = set;
+  settings.steps = steps;
+  settings.resume = resume.value_or(path());
+  const session_wishes wishes{keeps_folder, {fresh, resume.has_value(), export_folder.value_or(path())}, programs};
+  auto out = std::make_unique<python_session>();
+  try {
+    interruptible([&](const storage::progress_function& goes_on) {
+      return out->work.open(settings, wishes, [&] { return goes_on(0, 0); });
+    });
+  } catch (...) {
+    tell(out->work);
+    throw;
+  }
+  out->steps_done = out->work.session().steps_done();
+  tell(out->work);
+  return out;
+}
+
+void close(python_session& s) {
+  if (s.is_busy) refuse("Session.close: another thread is in a call of this session; call stop() to end it");
+  if (!s.work.is_open()) return;
+  s.is_busy = s.is_closing = true;
+  {
+    const nb::gil_scoped_release others_run;
+    s.work.close();
+  }
+  s.is_busy = false;
+}
+
+void stop(python_session& s, const std::string& why) {
+  if (s.work.is_open() && !s.is_closing) s.work.session().stop(why);
+}
+
+/// Returns (number of steps of the job, tokens of a sample, tokens of the validation part, steps between evaluations,
+/// batches of an evaluation, configuration as YAML).
+nb::tuple facts(python_session& s) {
+  const call_scope held(s, "Session");
+  const auto& config = s.work.loaded().config;
+  const auto& session = s.work.session();
+  return nb::make_tuple(config.steps, session.sequence(), session.validation_tokens(), config.evaluation.every_steps,
+                        config.evaluation.batches, text_of(config::effective_yaml(s.work.loaded())));
+}
+
+/// Returns (name, shape, whether it is trained) of each parameter.
+nb::list parameters(python_session& s) {
+  const call_scope held(s, "Session.parameters");
+  nb::list out;
+  for (const auto& p : s.work.session().table().parameters)
+    if (!p.is_copy() && !p.of_teacher) out.append(nb::make_tuple(text_of(p.name), shape_tuple(p.shape), p.trainable));
+  return out;
+}
+
+nb::object spike_of(const std::optional<actors::loss_spike>& s) {
+  if (!s) return nb::none();
+  return nb::make_tuple(s->step, s->loss, s->usual, s->back_to, s->first, s->last);
+}
+
+nb::tuple step(python_session& s) {
+  const auto r = call(s, "Session.step", [](training_session& t, const auto&) { return t.step(); });
+  return nb::make_tuple(r.step, r.loss, r.lr, r.grad_norm, r.loss_scale, r.skipped, r.seconds, r.tokens, r.counted,
+                        r.save_asked, spike_of(r.spike));
+}
+
+nb::object evaluate(python_session& s, uint64_t batches) {
+  return number_or_none(call(s, "Session.evaluate", [&](training_session& t, const auto& goes_on) {
+    return t.evaluate(batches, [&] { return goes_on(0, 0); });
+  }));
+}
+
+double next_loss(python_session& s) {
+  return call(s, "Session.next_loss", [](training_session& t, const auto&) { return t.session().next_loss(); });
+}
+
+std::vector<int64_t> generate(python_session& s, const std::vector<int64_t>& prompt, uint64_t tokens,
+                              double temperature, const std::vector<int64_t>& ends) {
+  return call(s, "Session.generate", [&](training_session& t, const auto&) {
+    return t.session().generate(prompt, tokens, temperature, ends);
+  });
+}
+
+core::result<data::tokenizer*> tokenizer_of(training_session& t) {
+  data::tokenizer* const out = t.session().tokenizer();
+  if (out != nullptr) return out;
+  return core::refused("the tokenizer of the tokens is not known: set data.tokenizer");
+}
+
+std::vector<uint32_t> encode(python_session& s, const std::string& text) {
+  return call(s, "Session.encode", [&](training_session& t, const auto&) -> core::result<std::vector<uint32_t>> {
+    TROUPE_ASSIGN(auto* const by, tokenizer_of(t));
+    std::vector<uint32_t> out;
+    TROUPE_TRY(by->encode(text, out));
+    return out;
+  });
+}
+
+nb::object decode(python_session& s, const std::vector<uint32_t>& tokens) {
+  return text_of(call(s, "Session.decode", [&](training_session& t, const auto&) -> core::result<std::string> {
+    TROUPE_ASSIGN(auto* const by, tokenizer_of(t));
+    return by->decode(tokens);
+  }));
+}
+
+path save(python_session& s, const path& root, const std::string& tag, const std::string& client_state,
+          bool save_latest, uint32_t keep_last, uint64_t keep_every, bool exclude_frozen_parameters) {
+  return call(s, "Session.save", [&](training_session& t, const auto&) {
+    return t.session().save({.root = std::filesystem::absolute(root),
+                             .configuration = config::effective_yaml(t.loaded()),
+                             .client_state = client_state,
+                             .keep_last = keep_last,
+                             .keep_every = keep_every,
+                             .exclude_frozen_parameters = exclude_frozen_parameters,
+                             .tag = tag,
+                             .save_latest = save_latest});
+  });
+}
+
+nb::tuple load(python_session& s, const path& from, const std::optional<std::string>& tag,
+               const std::optional<path>& map, bool strict, bool optimizer_states, bool lr_scheduler_states,
+               bool module_only, bool fallback_to_previous) {
+  const auto loaded = call(s, "Session.load", [&](training_session& t, const auto&) {
+    actors::load_options options;
+    options.tag = tag;
+    options.map = map.value_or(path());
+    options.load_module_strict = strict;
+    options.load_optimizer_states = optimizer_states;
+    options.load_lr_scheduler_states = lr_scheduler_states;
+    options.load_module_only = module_only;
+    options.fallback_to_previous = fallback_to_previous;
+    return t.session().load(from, std::move(options));
+  });
+  return nb::make_tuple(loaded.folder, text_of(loaded.client_state));
+}
+
+nb::object client_state(python_session& s) {
+  const call_scope held(s, "Session.client_state");
+  return text_of(s.work.session().client_state());
+}
+
+void export_hugging_face(python_session& s, const path& folder, uint64_t max_shard_bytes) {
+  call(s, "Session.export_hugging_face",
+       [&](training_session& t, const auto&) { return t.export_hugging_face(folder.string(), max_shard_bytes); });
+}
+
+std::vector<int64_t> shape_of(python_session& s, const std::string& name) {
+  const auto& all = s.work.session().table().parameters;
+  const auto at = std::ranges::find_if(all, [&](const auto& p) { return !p.is_copy() && p.name == name; });
+  return at == all.end() ? std::vector<int64_t>() : at->shape;
+}
+
+nb::tuple weights(python_session& s, const std::string& name) {
+  auto values = call(s, "Session.weights",
+                     [&](training_session& t, const auto&) { return t.session().states().get_full_fp32_param(name); });
+  return tensor_of(std::move(values), shape_of(s, name));
+}
+
+nb::tuple gradient(python_session& s, const std::string& name) {
+  auto values = call(s, "Session.gradient",
+                     [&](training_session& t, const auto&) { return t.session().states().get_full_grad(name); });
+  return tensor_of(std::move(values), shape_of(s, name));
+}
+
+nb::tuple moment(python_session& s, const std::string& name, const std::string& key) {
+  auto values = call(s, "Session.moment", [&](training_session& t, const auto&) {
+    return t.session().states().get_full_optimizer_state(name, key);
+  });
+  return tensor_of(std::move(values), shape_of(s, name));
+}
+
+void set_weights(python_session& s, const std::string& name, const nb::object& given) {
+  const auto held = floats_in("Session.set_weights", given);
+  call(s, "Session.set_weights", [&](training_session& t, const auto&) {
+    return t.session().states().set_full_fp32_param(name, std::span<const float>(held.data(), held.size()));
+  });
+}
+
+void set_moment(python_session& s, const std::string& name, const std::string& key, const nb::object& given) {
+  const auto held = floats_in("Session.set_moment", given);
+  call(s, "Session.set_moment", [&](training_session& t, const auto&) {
+    return t.session().states().set_full_optimizer_state(name, key, std::span<const float>(held.data(), held.size()));
+  });
+}
+
+/// Returns (name, learning rate, weight decay, number of elements) of each optimizer group.
+nb::list groups(python_session& s) {
+  const call_scope held(s, "Session.groups");
+  nb::list out;
+  for (const auto& g : s.work.session().groups())
+    out.append(nb::make_tuple(text_of(g.name), g.learning_rate, g.weight_decay, g.parameters));
+  return out;
+}
+
+void set_learning_rate(python_session& s, uint32_t group, double rate) {
+  call(s, "Session.set_learning_rate",
+       [&](training_session& t, const auto&) { return t.session().set_learning_rate(group, rate); });
+}
+
+void set_weight_decay(python_session& s, uint32_t group, double weight_decay) {
+  call(s, "Session.set_weight_decay",
+       [&](training_session& t, const auto&) { return t.session().set_weight_decay(group, weight_decay); });
+}
+
+void record(python_session& s, const std::string& name, double value) {
+  const call_scope held(s, "Session.record");
+  value_or_throw(s.work.session().record(name, value));
+}
+
+/// The functions below are for sessions that keep a run's folder.
+
+void between_steps(python_session& s, bool is_asked) {
+  call(s, "train", [&](training_session& t, const auto&) { return t.kept().between_steps(t.session(), is_asked); });
+}
+
+nb::tuple end(python_session& s) {
+  const auto r = call(s, "train", [](training_session& t, const auto& goes_on) {
+    return t.kept().end(t.session(), [&] { return goes_on(0, 0); });
+  });
+  return nb::make_tuple(r.steps, r.trained, r.skipped, number_or_none(r.loss), number_or_none(r.validation_loss),
+                        r.seconds, path_or_none(r.folder), path_or_none(r.checkpoint), path_or_none(r.exported),
+                        path_or_none(r.report), text_of(r.sample), text_of(r.no_sample));
+}
+
+void leave(python_session& s, const std::string& kind, const std::string& why) {
+  std::optional<core::error> failure;
+  if (const auto known = kind_named(kind)) failure = core::error{*known, why};
+  call(s, "train", [&](training_session& t, const auto&) -> core::result<void> {
+    t.kept().leave(t.session(), failure);
+    return {};
+  });
+}
+
+}  // namespace
+}  // namespace troupe::apps
+
+NB_MODULE(_training, m) {
+  using namespace troupe::apps;
+  share_error(m);
+  const auto none = nb::none();
+  nb::class_<python_session>(m, "Session")
+      .def_ro("steps_done", &python_session::steps_done)
+      .def_prop_ro("is_open", [](const python_session& s) { return s.work.is_open() && !s.is_closing; })
+      .def("facts", facts)
+      .def("parameters", parameters)
+      .def("step", step)
+      .def("evaluate", evaluate, "batches"_a)
+      .def("next_loss", next_loss)
+      .def("generate", generate, "prompt"_a, "tokens"_a, "temperature"_a, "ends"_a)
+      .def("encode", encode, "text"_a)
+      .def("decode", decode, "tokens"_a)
+      .def("save", save, "root"_a, "tag"_a, "client_state"_a, "save_latest"_a, "keep_last"_a, "keep_every"_a,
+           "exclude_frozen_parameters"_a)
+      .def("load", load, "path"_a, "tag"_a.none(), "map"_a.none(), "strict"_a, "optimizer_states"_a,
+           "lr_scheduler_states"_a, "module_only"_a, "fallback_to_previous"_a)
+      .def("client_state", client_state)
+      .def("export_hugging_face", export_hugging_face, "folder"_a, "max_shard_bytes"_a)
+      .def("weights", weights, "name"_a)
+      .def("gradient", gradient, "name"_a)
+      .def("moment", moment, "name"_a, "key"_a)
+      .def("set_weights", set_weights, "name"_a, "values"_a)
+      .def("set_moment", set_moment, "name"_a, "key"_a, "values"_a)
+      .def("groups", groups)
+      .def("set_learning_rate", set_learning_rate, "group"_a, "rate"_a)
+      .def("set_weight_decay", set_weight_decay, "group"_a, "weight_decay"_a)
+      .def("record", record, "name"_a, "value"_a)
+      .def("stop", stop, "why"_a)
+      .def("close", close)
+      .def("between_steps", between_steps, "is_asked"_a)
+      .def("end", end)
+      .def("leave", leave, "kind"_a, "why"_a);
+  m.def("open", open, "file"_a = none, "text"_a = none, "keys"_a = none, "set"_a = std::vector<std::string>(),
+        "steps"_a = none, "resume"_a = none, "keeps_folder"_a = false, "fresh"_a = false, "export_folder"_a = none,
+        "programs"_a = path());
+}

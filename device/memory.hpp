@@ -37,6 +37,9 @@ class memory {  ///< owns one allocation; usable from any thread, one thread at 
 
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }  ///< size of the memory in bytes, rounded up by the backend
+  /// Returns the owner of the bytes: they exist as long as this object or any copy of the pointer does. Null for 0
+  /// bytes.
+  [[nodiscard]] const std::shared_ptr<void>& owner() const { return owner_; }
   [[nodiscard]] device_id device() const { return device_; }
   [[nodiscard]] device::tier tier() const { return tier_; }
   /// Returns why the memory lacks a property of its tier, such as pinning; nullopt if it has all of them.

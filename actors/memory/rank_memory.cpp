@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "actors/memory/pools.hpp"
@@ -88,6 +89,15 @@ core::result<void> rank_memory::take_staging() {
   if (!got) return core::fail(got.error().in(fmt::format("rank {}, staging for checkpoints", plan_->rank)));
   pools_[static_cast<size_t>(owner::staging)] = std::move(*got);
   return {};
+}
+
+std::shared_ptr<const void> rank_memory::owner_of(const std::byte* at) const {
+  for (const auto& one : pools_) {
+    const std::byte* const first = one.data();
+    if (first != nullptr && std::less_equal<>()(first, at) && std::less<>()(at, first + one.bytes()))
+      return one.owner();
+  }
+  return nullptr;
 }
 
 std::optional<std::string> rank_memory::unpinned() const {

@@ -64,6 +64,9 @@ class rank_memory {
   [[nodiscard]] std::byte* at(plan::pool which) const { return pool(which).data(); }
   /// Returns the memory of a pool, so that a caller can move the pool's contents while nothing runs.
   [[nodiscard]] const device::memory& pool(plan::pool which) const { return pools_[static_cast<size_t>(which)]; }
+  /// Returns the owner of the pool that contains the byte at `at`, which keeps the pool's bytes alive after this object
+  /// has ended; null if no pool contains it.
+  [[nodiscard]] std::shared_ptr<const void> owner_of(const std::byte* at) const;
   /// Returns the reason why windows onto files are not pinned although they should be; nullopt if they are pinned, or
   /// need not be.
   [[nodiscard]] std::optional<std::string> unpinned() const;

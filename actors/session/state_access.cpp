@@ -110,6 +110,24 @@ state_access::values state_access::get(const core::result<place>& x) const {
   });
 }
 
+core::result<state_view> state_access::view(const core::result<place>& x) const {
+  if (!x) return fail(x.error());
+  TROUPE_TRY(parts_->before_reading());
+  const auto& memory = *parts_->states.ranks()[*x->rank];
+  const state_store store(memory);
+  state_view out;
+  out.type = store.type_of(x->part);
+  out.elements = x->range;
+  if (x->range.count == 0) return out;
+  out.data = memory.is_here() ? store.in_memory(x->parameter, x->part, x->range) : nullptr;
+  if (out.data != nullptr) out.memory = memory.owner_of(out.data);
+  if (out.memory != nullptr) return out;
+  return fail(error_kind::bad_input,
+              fmt::format("parameter '{}': wanted a state in the host memory of this process, which a view shows, but "
+                          "rank {} has it in a file, on a device or in another process: read a copy instead",
+                          parts_->table.parameters[x->parameter].name, *x->rank));
+}
+
 core::result<void> state_access::check(const core::result<place>& x, std::span<const float> in) const {
   if (!x) return fail(x.error());
   if (in.size() == x->range.count) return {};
@@ -170,6 +188,13 @@ state_access::values state_access::get_local_optimizer_state(uint32_t rank, cons
 }
 state_access::values state_access::get_local_grad(uint32_t rank, const std::string& name) const {
   return get(on_rank(gradient(name), rank));
+}
+core::result<state_view> state_access::view_local_param(uint32_t rank, const std::string& name) const {
+  return view(on_rank(weights(name), rank));
+}
+core::result<state_view> state_access::view_local_optimizer_state(uint32_t rank, const std::string& name,
+                                                                  const std::string& key) const {
+  return view(on_rank(state(name, key), rank));
 }
 core::result<void> state_access::set_local_fp32_param(uint32_t rank, const std::string& name,
                                                       std::span<const float> in) const {

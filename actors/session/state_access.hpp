@@ -3,6 +3,7 @@
 // must change together; state_store.hpp finds the elements.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "actors/run/compression_state.hpp"
+#include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "plan/partition.hpp"
 
@@ -22,6 +24,14 @@ struct state_place;
 struct named_values {
   std::string name;
   std::vector<float> values;
+};
+
+/// Elements of a state in the memory in which a rank trains: no copy.
+struct state_view {
+  std::shared_ptr<const void> memory{};  ///< keeps the bytes alive, also after the session has ended
+  const std::byte* data = nullptr;       ///< the first element; null if there are none
+  core::dtype type = core::dtype::f32;
+  plan::slice elements{};  ///< the elements of the parameter, as state_access::local_slice() counts them
 };
 
 /// Access to states by name. `session::states` returns one, valid until the session's next call. Values are fp32 (in
@@ -58,6 +68,14 @@ class state_access {
   core::result<void> set_local_optimizer_state(uint32_t rank, const std::string& name, const std::string& key,
                                                std::span<const float> in) const;
 
+  /// Return the elements of local_slice() in the memory of `rank`, without a copy and in the type in which the rank
+  /// stores them. Every later step, load() and setter changes them in place; they are read between the session's calls
+  /// and never written. After the session's end they keep their last values. Errors (bad_input), in addition: elements
+  /// that are in a file, on a device or in another process, and so can only be copied.
+  [[nodiscard]] core::result<state_view> view_local_param(uint32_t rank, const std::string& name) const;
+  [[nodiscard]] core::result<state_view> view_local_optimizer_state(uint32_t rank, const std::string& name,
+                                                                    const std::string& key) const;
+
   /// Returns the current compression of the run.
   [[nodiscard]] core::result<compression_state> compression() const;
 
@@ -78,6 +96,7 @@ class state_access {
   [[nodiscard]] core::result<place> gradient(const std::string& name) const;
   [[nodiscard]] core::result<place> on_rank(core::result<place> whole, uint32_t rank) const;
   [[nodiscard]] values get(const core::result<place>& x) const;
+  [[nodiscard]] core::result<state_view> view(const core::result<place>& x) const;
   core::result<void> check(const core::result<place>& x, std::span<const float> in) const;
   core::result<void> set(const core::result<place>& x, std::span<const float> in) const;
   core::result<void> put(const place& x, std::span<const float> in) const;

@@ -10,6 +10,7 @@
 
 #include "actors/saving/save_request.hpp"
 #include "storage/swap/swap_space.hpp"
+#include "tests/check_ok.hpp"
 #include "tests/small_job.hpp"
 
 BOOST_AUTO_TEST_SUITE(state_access)
@@ -161,6 +162,48 @@ BOOST_AUTO_TEST_CASE(the_pieces_that_ranks_update_make_up_the_whole) {
       BOOST_TEST(covered == whole.size());
       const auto moments = sound(states.get_full_optimizer_state(matrix, "exp_avg"));
       BOOST_TEST((moments == std::vector<float>(whole.size(), 0.25F)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_view_is_the_memory_of_its_rank_and_outlives_the_session) {
+  const small_job job;
+  const auto values_of = [](const actors::state_view& x) {
+    BOOST_REQUIRE((x.type == core::dtype::f32));
+    const auto* const first = reinterpret_cast<const float*>(x.data);
+    return std::vector<float>(first, first + x.elements.count);
+  };
+  for (const auto& precision : precisions)
+    for (const auto& way : ways(job.folder())) {
+      BOOST_TEST_CONTEXT(precision.name << ", " << way.name) {
+        auto s = job.open(way.set + two_ranks + precision.set);
+        (void)step_of(*s);
+        const bool is_in_file = way.name.find("files") != std::string::npos;
+        for (uint32_t rank = 0; rank < 2; ++rank) {
+          BOOST_TEST_INFO_SCOPE("rank " << rank);
+          const auto moments = s->states().view_local_optimizer_state(rank, matrix, "exp_avg");
+          const auto own = sound(s->states().local_slice(rank, matrix));
+          if (is_in_file && own.count > 0) {
+            check_failed(moments, error_kind::bad_input, "read a copy instead");
+          }
+          if (is_in_file) continue;
+          const auto weights = sound(s->states().view_local_param(rank, matrix));
+          const auto before = sound(s->states().get_local_fp32_param(rank, matrix));
+          BOOST_TEST(weights.elements.first == own.first);
+          BOOST_TEST(weights.elements.count == own.count);
+          BOOST_TEST((values_of(weights) == before));
+          (void)step_of(*s);
+          const auto after = sound(s->states().get_local_fp32_param(rank, matrix));
+          BOOST_TEST((before != after || own.count == 0));
+          BOOST_TEST((values_of(weights) == after));
+          BOOST_TEST((values_of(sound(core::result<actors::state_view>(moments))) ==
+                      sound(s->states().get_local_optimizer_state(rank, matrix, "exp_avg"))));
+        }
+        if (is_in_file) continue;
+        const auto kept = sound(s->states().view_local_param(0, matrix));
+        const auto last = values_of(kept);
+        s.reset();
+        BOOST_TEST((values_of(kept) == last));
+      }
     }
 }
 

@@ -86,12 +86,17 @@ core::result<fs::path> trainer_program(const fs::path& here, const std::string& 
   if (fs::exists(here / trainer, e)) return here / trainer;
   const auto packages = packages_with(here, trainer);
   if (packages.empty()) return fail(no_program(here, trainer).in(who));
-  const auto wanted = without_build(TROUPE_LIBTORCH_VERSION);
   for (const auto& folder : packages)
-    if (torch_version_in(folder / "torch") == wanted) return folder / "troupe" / "bin" / trainer;
-  const auto got = torch_version_in(packages.front() / "torch");
+    if (check_torch(folder, who)) return folder / "troupe" / "bin" / trainer;
+  return fail(check_torch(packages.front(), who).error());
+}
+
+core::result<void> check_torch(const fs::path& packages, const std::string& who) {
+  const auto wanted = without_build(TROUPE_LIBTORCH_VERSION);
+  const auto got = torch_version_in(packages / "torch");
+  if (got == wanted) return {};
   return fail(error_kind::mismatch, fmt::format("{} needs torch {} in '{}', got {}: pip install 'troupe[train]'", who,
-                                                wanted, packages.front().string(), got.empty() ? "none" : got));
+                                                wanted, packages.string(), got.empty() ? "none" : got));
 }
 
 }  // namespace troupe::apps

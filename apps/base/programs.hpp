@@ -23,6 +23,10 @@ core::result<std::filesystem::path> other_program(const std::filesystem::path& h
 /// that needs the program, for the message.
 core::result<std::filesystem::path> trainer_program(const std::filesystem::path& here, const std::string& who);
 
+/// Checks that the folder of Python packages `packages` has the torch that this troupe was built with; else refused
+/// (mismatch). `who` is the command or function that needs torch, for the message.
+core::result<void> check_torch(const std::filesystem::path& packages, const std::string& who);
+
 /// Returns the version in torch's `version.py` in `folder`, without a `+` and the text after it; empty if the file has
 /// none.
 std::string torch_version_in(const std::filesystem::path& folder);

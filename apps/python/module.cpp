@@ -15,11 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "apps/base/programs.hpp"
 #include "apps/checkpoint/checkpoint_show.hpp"
 #include "apps/checkpoint/described_checkpoint.hpp"
 #include "apps/python/conversions.hpp"
 #include "apps/python/interruptible.hpp"
 #include "apps/python/python_error.hpp"
+#include "apps/python/tensor_types.hpp"
 #include "apps/python/weights.hpp"
 #include "formats/report/inspect.hpp"
 #include "formats/report/verify.hpp"
@@ -92,42 +94,6 @@ class source {
   source_arguments arguments_;
   std::vector<std::string> notes_;
 };
-
-nb::dlpack::dtype dlpack_type(core::dtype t) {
-  using nb::dlpack::dtype_code;
-  const auto bits = static_cast<uint8_t>(8 * core::size_of(t));
-  const auto of = [&](dtype_code code) { return nb::dlpack::dtype{static_cast<uint8_t>(code), bits, 1}; };
-  switch (t) {
-    case core::dtype::f64:
-    case core::dtype::f32:
-    case core::dtype::f16:
-      return of(dtype_code::Float);
-    case core::dtype::bf16:
-      return of(dtype_code::Bfloat);
-    case core::dtype::u8:
-      return of(dtype_code::UInt);
-    case core::dtype::boolean:
-      return of(dtype_code::Bool);
-    default:
-      return of(dtype_code::Int);
-  }
-}
-
-/// Returns the name of the type `t` in numpy and torch.
-const char* type_name(core::dtype t) {
-  switch (t) {
-    case core::dtype::f64:
-      return "float64";
-    case core::dtype::f32:
-      return "float32";
-    case core::dtype::bf16:
-      return "bfloat16";
-    case core::dtype::f16:
-      return "float16";
-    default:
-      return core::name_of(t).data();
-  }
-}
 
 /// Returns name, dtype, shape, and memory that supports DLPack and the buffer protocol.
 nb::tuple tuple_of(loaded_weight&& w) {
@@ -234,6 +200,9 @@ void convert_checkpoint(const path& at, const path& out, const std::string& to, 
   from.warn();
 }
 
+/// Refuses training without the torch that this wheel was built for in the folder of packages that has the wheel.
+void check_torch_beside(const path& packages, const std::string& who) { value_or_throw(check_torch(packages, who)); }
+
 }  // namespace
 }  // namespace troupe::apps
 
@@ -245,6 +214,7 @@ NB_MODULE(_native, m) {
       .def("__iter__", [](nb::handle self) { return self; })
       .def("__length_hint__", &fp32_weights::left)
       .def("__next__", next_of);
+  m.def("check_torch", check_torch_beside, "packages"_a, "who"_a);
   const auto none = nb::none();
   m.def("to_fp32", to_fp32, "path"_a, "tag"_a = none, "map"_a = none, "fallback_to_previous"_a = false,
         "exclude_frozen"_a = false, "model_config"_a = none);

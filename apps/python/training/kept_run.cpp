@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "apps/base/load_keys.hpp"
@@ -78,7 +79,8 @@ void kept_run::note_step(const actors::step_report& r, const actors::session& s)
 
 void kept_run::note_evaluation(uint64_t step, double loss) {
   summary_.validation_loss = loss;
-  saved_.note_evaluation(step, loss);
+  // A finite loss of the averages says nothing about the weights.
+  if (!config_.ema.evaluate || !std::isfinite(loss)) saved_.note_evaluation(step, loss);
 }
 
 core::result<void> kept_run::between_steps(actors::session& s, bool is_asked) {

@@ -1,5 +1,5 @@
-// Owns the extension module `troupe._training`: sessions for Python, and what a run of `troupe.train` keeps. Leaves the
-// public functions and the form of results to python/troupe/training.py.
+// Owns the extension module `troupe._training`: opens, steps, saves and closes sessions of Python. Leaves the public
+// functions and the form of results to python/troupe/training.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
@@ -8,22 +8,16 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "actors/session/state_access.hpp"
-#include "apps/python/interruptible.hpp"
-#include "apps/python/python_error.hpp"
+#include "apps/python/training/python_session.hpp"
 #include "apps/python/training/python_values.hpp"
-#include "apps/python/training/training_session.hpp"
 #include "config/load.hpp"
 #include "data/tokenizers/tokenizer.hpp"
 
@@ -35,89 +29,11 @@ namespace {
 
 using path = std::filesystem::path;
 
-[[noreturn]] void refuse(const std::string& why) { throw python_error({core::error_kind::bad_input, why}); }
-
-/// A session, and what Python may ask of it while another thread is in a call. The GIL guards the members, except for
-/// `work`, which the call that `is_busy` stands for has to itself.
-struct python_session {
-  training_session work;
-  bool is_busy = false;     ///< true: a call runs
-  bool is_closing = false;  ///< true: close() was called
-  uint64_t steps_done = 0;  ///< number of steps done when the last call ended
-};
-
-/// Takes the session for one call, and refuses a second call meanwhile.
-class call_scope {
- public:
-  call_scope(python_session& s, const char* name) : session_(s) {
-    if (s.is_busy)
-      refuse(std::string(name) +
-             ": wanted one call of a session at a time, but another thread is in one; only stop() "
-             "may be called meanwhile");
-    if (!s.work.is_open()) refuse(std::string(name) + ": the session is closed");
-    s.is_busy = true;
-  }
-  ~call_scope() {
-    session_.is_busy = false;
-    if (session_.work.is_open()) session_.steps_done = session_.work.session().steps_done();
-  }
-  call_scope(const call_scope&) = delete;
-  call_scope& operator=(const call_scope&) = delete;
-
- private:
-  python_session& session_;
-};
-
-/// Passes warnings to Python's warnings, and lines that the configuration asks for to the logger `troupe`.
-void tell(training_session& s) {
-  constexpr int of_the_caller = 2;  // stack level of the caller of training.py
-  const auto lines = s.take_lines(), warnings = s.take_warnings();
-  if (!lines.empty()) {
-    const nb::object info = nb::module_::import_("logging").attr("getLogger")("troupe").attr("info");
-    for (const auto& line : lines) info("%s", text_of(line));
-  }
-  for (const auto& line : warnings)
-    if (PyErr_WarnFormat(PyExc_UserWarning, of_the_caller, "%U", text_of(line).ptr()) != 0) nb::raise_python_error();
-}
-
-/// Runs `work` on an open session, on a thread of its own and without the GIL, and returns its value. The first Ctrl-C
-/// lets the work end and raises KeyboardInterrupt; the second one stops the session.
-template <class Work>
-auto call(python_session& s, const char* name, const Work& work) {
-  const call_scope held(s, name);
-  const auto run = [&] {
-    return interruptible([&](const storage::progress_function& goes_on) { return work(s.work, goes_on); },
-                         [&] { s.work.session().stop("interrupted twice"); });
-  };
-  try {
-    if constexpr (std::is_void_v<decltype(run())>) {
-      run();
-      tell(s.work);
-    } else {
-      auto out = run();
-      tell(s.work);
-      return out;
-    }
-  } catch (...) {
-    tell(s.work);
-    throw;
-  }
-}
-
-nb::object path_or_none(const path& p) { return p.empty() ? nb::object(nb::none()) : nb::cast(p); }
-nb::object number_or_none(const std::optional<double>& x) { return x ? nb::cast(*x) : nb::object(nb::none()); }
-
-nb::tuple shape_tuple(const std::vector<int64_t>& shape) {
-  nb::list out;
-  for (const int64_t n : shape) out.append(n);
-  return nb::tuple(out);
-}
-
-std::unique_ptr<python_session> open(const std::optional<path>& file, const std::optional<std::string>& text,
-                                     const std::optional<nb::dict>& keys, const std::vector<std::string>& set,
-                                     std::optional<uint64_t> steps, const std::optional<path>& resume,
-                                     bool keeps_folder, bool fresh, const std::optional<path>& export_folder,
-                                     const path& programs) {
+std::unique_ptr<python_session> open_session(const std::optional<path>& file, const std::optional<std::string>& text,
+                                             const std::optional<nb::dict>& keys, const std::vector<std::string>& set,
+                                             std::optional<uint64_t> steps, const std::optional<path>& resume,
+                                             bool keeps_folder, bool fresh, const std::optional<path>& export_folder,
+                                             const path& programs) {
   job_settings settings;
   if (file) settings.from = *file;
   if (text) settings.from = yaml_text{*text};
@@ -140,8 +56,8 @@ std::unique_ptr<python_session> open(const std::optional<path>& file, const std:
   return out;
 }
 
-void close(python_session& s) {
-  if (s.is_busy) refuse("Session.close: another thread is in a call of this session; call stop() to end it");
+void close_session(python_session& s) {
+  if (s.is_busy) refuse_call("Session.close: another call of this session runs; stop() ends it");
   if (!s.work.is_open()) return;
   s.is_busy = s.is_closing = true;
   {
@@ -151,7 +67,7 @@ void close(python_session& s) {
   s.is_busy = false;
 }
 
-void stop(python_session& s, const std::string& why) {
+void stop_session(python_session& s, const std::string& why) {
   if (s.work.is_open() && !s.is_closing) s.work.session().stop(why);
 }
 
@@ -265,91 +181,9 @@ void export_hugging_face(python_session& s, const path& folder, uint64_t max_sha
        [&](training_session& t, const auto&) { return t.export_hugging_face(folder.string(), max_shard_bytes); });
 }
 
-std::vector<int64_t> shape_of(python_session& s, const std::string& name) {
-  const auto& all = s.work.session().table().parameters;
-  const auto at = std::ranges::find_if(all, [&](const auto& p) { return !p.is_copy() && p.name == name; });
-  return at == all.end() ? std::vector<int64_t>() : at->shape;
-}
-
-nb::tuple weights(python_session& s, const std::string& name) {
-  auto values = call(s, "Session.weights",
-                     [&](training_session& t, const auto&) { return t.session().states().get_full_fp32_param(name); });
-  return tensor_of(std::move(values), shape_of(s, name));
-}
-
-nb::tuple gradient(python_session& s, const std::string& name) {
-  auto values = call(s, "Session.gradient",
-                     [&](training_session& t, const auto&) { return t.session().states().get_full_grad(name); });
-  return tensor_of(std::move(values), shape_of(s, name));
-}
-
-nb::tuple moment(python_session& s, const std::string& name, const std::string& key) {
-  auto values = call(s, "Session.moment", [&](training_session& t, const auto&) {
-    return t.session().states().get_full_optimizer_state(name, key);
-  });
-  return tensor_of(std::move(values), shape_of(s, name));
-}
-
-void set_weights(python_session& s, const std::string& name, const nb::object& given) {
-  const auto held = floats_in("Session.set_weights", given);
-  call(s, "Session.set_weights", [&](training_session& t, const auto&) {
-    return t.session().states().set_full_fp32_param(name, std::span<const float>(held.data(), held.size()));
-  });
-}
-
-void set_moment(python_session& s, const std::string& name, const std::string& key, const nb::object& given) {
-  const auto held = floats_in("Session.set_moment", given);
-  call(s, "Session.set_moment", [&](training_session& t, const auto&) {
-    return t.session().states().set_full_optimizer_state(name, key, std::span<const float>(held.data(), held.size()));
-  });
-}
-
-/// Returns (name, learning rate, weight decay, number of elements) of each optimizer group.
-nb::list groups(python_session& s) {
-  const call_scope held(s, "Session.groups");
-  nb::list out;
-  for (const auto& g : s.work.session().groups())
-    out.append(nb::make_tuple(text_of(g.name), g.learning_rate, g.weight_decay, g.parameters));
-  return out;
-}
-
-void set_learning_rate(python_session& s, uint32_t group, double rate) {
-  call(s, "Session.set_learning_rate",
-       [&](training_session& t, const auto&) { return t.session().set_learning_rate(group, rate); });
-}
-
-void set_weight_decay(python_session& s, uint32_t group, double weight_decay) {
-  call(s, "Session.set_weight_decay",
-       [&](training_session& t, const auto&) { return t.session().set_weight_decay(group, weight_decay); });
-}
-
 void record(python_session& s, const std::string& name, double value) {
   const call_scope held(s, "Session.record");
   value_or_throw(s.work.session().record(name, value));
-}
-
-/// The functions below are for sessions that keep a run's folder.
-
-void between_steps(python_session& s, bool is_asked) {
-  call(s, "train", [&](training_session& t, const auto&) { return t.kept().between_steps(t.session(), is_asked); });
-}
-
-nb::tuple end(python_session& s) {
-  const auto r = call(s, "train", [](training_session& t, const auto& goes_on) {
-    return t.kept().end(t.session(), [&] { return goes_on(0, 0); });
-  });
-  return nb::make_tuple(r.steps, r.trained, r.skipped, number_or_none(r.loss), number_or_none(r.validation_loss),
-                        r.seconds, path_or_none(r.folder), path_or_none(r.checkpoint), path_or_none(r.exported),
-                        path_or_none(r.report), text_of(r.sample), text_of(r.no_sample));
-}
-
-void leave(python_session& s, const std::string& kind, const std::string& why) {
-  std::optional<core::error> failure;
-  if (const auto known = kind_named(kind)) failure = core::error{*known, why};
-  call(s, "train", [&](training_session& t, const auto&) -> core::result<void> {
-    t.kept().leave(t.session(), failure);
-    return {};
-  });
 }
 
 }  // namespace
@@ -359,8 +193,8 @@ NB_MODULE(_training, m) {
   using namespace troupe::apps;
   share_error(m);
   const auto none = nb::none();
-  nb::class_<python_session>(m, "Session")
-      .def_ro("steps_done", &python_session::steps_done)
+  session_class session(m, "Session");
+  session.def_ro("steps_done", &python_session::steps_done)
       .def_prop_ro("is_open", [](const python_session& s) { return s.work.is_open() && !s.is_closing; })
       .def("facts", facts)
       .def("parameters", parameters)
@@ -376,21 +210,13 @@ NB_MODULE(_training, m) {
            "lr_scheduler_states"_a, "module_only"_a, "fallback_to_previous"_a)
       .def("client_state", client_state)
       .def("export_hugging_face", export_hugging_face, "folder"_a, "max_shard_bytes"_a)
-      .def("weights", weights, "name"_a)
-      .def("gradient", gradient, "name"_a)
-      .def("moment", moment, "name"_a, "key"_a)
-      .def("set_weights", set_weights, "name"_a, "values"_a)
-      .def("set_moment", set_moment, "name"_a, "key"_a, "values"_a)
-      .def("groups", groups)
-      .def("set_learning_rate", set_learning_rate, "group"_a, "rate"_a)
-      .def("set_weight_decay", set_weight_decay, "group"_a, "weight_decay"_a)
       .def("record", record, "name"_a, "value"_a)
-      .def("stop", stop, "why"_a)
-      .def("close", close)
-      .def("between_steps", between_steps, "is_asked"_a)
-      .def("end", end)
-      .def("leave", leave, "kind"_a, "why"_a);
-  m.def("open", open, "file"_a = none, "text"_a = none, "keys"_a = none, "set"_a = std::vector<std::string>(),
+      .def("stop", stop_session, "why"_a)
+      .def("close", close_session);
+  add_states(session);
+  add_own_loop(session);
+  add_kept_run(session);
+  m.def("open", open_session, "file"_a = none, "text"_a = none, "keys"_a = none, "set"_a = std::vector<std::string>(),
         "steps"_a = none, "resume"_a = none, "keeps_folder"_a = false, "fresh"_a = false, "export_folder"_a = none,
         "programs"_a = path());
 }

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "apps/python/python_error.hpp"
+#include "apps/python/tensor_types.hpp"
+#include "apps/python/training/python_session.hpp"
 #include "config/document/document.hpp"
 #include "core/text.hpp"
 
@@ -111,9 +113,18 @@ nb::tuple tensor_of(std::vector<float>&& values, const std::vector<int64_t>& sha
   (void)owned.release();  // the capsule owns the memory
   const std::vector<size_t> sizes(shape.begin(), shape.end());
   const nb::ndarray<nb::array_api, float> array(data, sizes.size(), sizes.data(), owner);
-  nb::list dimensions;
-  for (const int64_t n : shape) dimensions.append(n);
-  return nb::make_tuple("float32", nb::tuple(dimensions), array);
+  return nb::make_tuple(type_name(core::dtype::f32), shape_tuple(shape), array);
+}
+
+nb::tuple view_of(const actors::state_view& seen, const std::vector<int64_t>& shape) {
+  using held = std::shared_ptr<const void>;
+  auto owned = std::make_unique<held>(seen.memory);
+  const nb::capsule owner(owned.get(), [](void* p) noexcept { delete static_cast<held*>(p); });
+  (void)owned.release();  // the capsule owns the pointer
+  const std::vector<size_t> sizes(shape.begin(), shape.end());
+  const nb::ndarray<nb::array_api, nb::ro> array(seen.data, sizes.size(), sizes.data(), owner, nullptr,
+                                                 dlpack_type(seen.type));
+  return nb::make_tuple(type_name(seen.type), shape_tuple(shape), array);
 }
 
 held_values<float> floats_in(const char* where, const nb::object& given) {
@@ -122,6 +133,26 @@ held_values<float> floats_in(const char* where, const nb::object& given) {
     refuse(where, "contiguous float32 values in the processor's memory, such as an array of numpy or a tensor of torch",
            given);
   return out;
+}
+
+held_rows rows_of_tokens_in(const char* where, const nb::object& given) {
+  held_rows out;
+  if (!nb::try_cast(given, out, /*convert=*/false))
+    refuse(where, "contiguous rows of int64 tokens in the processor's memory, of a shape [samples, tokens]", given);
+  return out;
+}
+
+std::vector<uint8_t> flags_in(const char* where, const nb::object& given) {
+  if (held_values<bool> flags; nb::try_cast(given, flags, /*convert=*/false)) {
+    std::vector<uint8_t> out;
+    out.reserve(flags.size());
+    for (size_t i = 0; i < flags.size(); ++i) out.push_back(flags.data()[i] ? 1 : 0);
+    return out;
+  }
+  held_values<uint8_t> numbers;
+  if (!nb::try_cast(given, numbers, /*convert=*/false))
+    refuse(where, "contiguous truth values or uint8 numbers in the processor's memory", given);
+  return {numbers.data(), numbers.data() + numbers.size()};
 }
 
 }  // namespace troupe::apps

@@ -1,11 +1,11 @@
 # The Python wheel: the programs once more, linked from this build's objects for the places where pip puts them, and the
-# extension module. scikit-build-core (pyproject.toml) configures, builds `troupe-wheel` and installs component `wheel`.
+# extension modules. scikit-build-core (pyproject.toml) configures, builds `troupe-wheel` and installs component `wheel`.
 #   bin/troupe                        the ELF itself; its libraries in libexec/troupe
 #   site-packages/troupe/bin/         troupe-train, troupe-agent; their libraries in ../lib, torch beside the package
 #   site-packages/troupe/lib/         libtroupe_cuda.so, where there is nvcc; torch finds NVIDIA's libraries
-#   site-packages/troupe/_native.abi3.so
+#   site-packages/troupe/_native.abi3.so, _training.abi3.so; the second with torch beside the package
 #   share/troupe/examples
-# What Debian has as an archive is linked into `troupe`; what else the four need is copied by wheel_libraries.cmake.
+# What Debian has as an archive is linked into `troupe`; what else they need is copied by wheel_libraries.cmake.
 if(NOT SKBUILD)  # an ordinary build
   return()
 endif()
@@ -77,21 +77,36 @@ if(TARGET troupe_cuda)
   install(TARGETS troupe_cuda-of-wheel LIBRARY DESTINATION troupe/lib COMPONENT wheel EXCLUDE_FROM_ALL)
 endif()
 
-nanobind_add_module(troupe-native
-  BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.11 PROTECT_STACK NB_SUPPRESS_WARNINGS
-  apps/python/module.cpp apps/python/python_error.cpp apps/python/interruptible.cpp apps/python/weights.cpp
-  apps/python/conversions.cpp)
-target_link_libraries(troupe-native PRIVATE troupe_options troupe::checkpoint_command troupe::compress_command fmt::fmt)
-target_compile_definitions(troupe-native PRIVATE TROUPE_VERSION="${PROJECT_VERSION}" _GLIBCXX_ASSERTIONS)
-target_link_options(troupe-native PRIVATE LINKER:--exclude-libs,ALL)  # one name is anybody's: PyInit__native
-set_target_properties(troupe-native PROPERTIES EXCLUDE_FROM_ALL ON OUTPUT_NAME _native)
-troupe_wheel_links(troupe-native "$ORIGIN/lib")
-install(TARGETS troupe-native LIBRARY DESTINATION troupe COMPONENT wheel EXCLUDE_FROM_ALL)
+# troupe_wheel_module(target NAME name SOURCES sources LINKS libraries RPATH folders)
+function(troupe_wheel_module target)
+  cmake_parse_arguments(arg "" "NAME" "SOURCES;LINKS;RPATH" ${ARGN})
+  nanobind_add_module(${target}
+    BACKEND_MODULE nanobind_backend STABLE_ABI_VERSION 3.11 PROTECT_STACK NB_SUPPRESS_WARNINGS ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE troupe_options ${arg_LINKS} fmt::fmt)
+  target_compile_definitions(${target} PRIVATE TROUPE_VERSION="${PROJECT_VERSION}" _GLIBCXX_ASSERTIONS)
+  target_link_options(${target} PRIVATE LINKER:--exclude-libs,ALL)  # one name is anybody's: PyInit_NAME
+  set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON OUTPUT_NAME ${arg_NAME})
+  troupe_wheel_links(${target} ${arg_RPATH})
+  install(TARGETS ${target} LIBRARY DESTINATION troupe COMPONENT wheel EXCLUDE_FROM_ALL)
+endfunction()
+
+set(shared apps/python/interruptible.cpp apps/python/python_error.cpp apps/python/tensor_types.cpp)
+troupe_wheel_module(troupe-native NAME _native
+  SOURCES apps/python/module.cpp apps/python/weights.cpp apps/python/conversions.cpp ${shared}
+  LINKS troupe::checkpoint_command troupe::compress_command
+  RPATH "$ORIGIN/lib")
+# Loads LibTorch, so that Python imports it only when it trains.
+troupe_wheel_module(troupe-training NAME _training
+  SOURCES apps/python/training/module.cpp apps/python/training/python_session.cpp
+    apps/python/training/python_values.cpp apps/python/training/session_kept_run.cpp
+    apps/python/training/session_own_loop.cpp apps/python/training/session_states.cpp ${shared}
+  LINKS troupe::python_session troupe::data
+  RPATH "$ORIGIN/lib" "$ORIGIN/../torch/lib")
 
 install(DIRECTORY examples DESTINATION "${SKBUILD_DATA_DIR}/share/troupe" COMPONENT wheel EXCLUDE_FROM_ALL)
 install(CODE "set(TROUPE_WHEEL_SCRIPT \"$<TARGET_FILE:troupe-of-wheel>\")
 set(TROUPE_WHEEL_PROGRAMS \"$<TARGET_FILE:troupe-train-of-wheel>;$<TARGET_FILE:troupe-agent-of-wheel>\")
-set(TROUPE_WHEEL_MODULE \"$<TARGET_FILE:troupe-native>\")
+set(TROUPE_WHEEL_MODULES \"$<TARGET_FILE:troupe-native>;$<TARGET_FILE:troupe-training>\")
 set(TROUPE_WHEEL_NANOBIND \"${nanobind_DIR}\")
 set(TROUPE_WHEEL_DATA \"${SKBUILD_DATA_DIR}\")
 set(TROUPE_WHEEL_METADATA \"${SKBUILD_METADATA_DIR}\")" COMPONENT wheel EXCLUDE_FROM_ALL)

@@ -25,7 +25,7 @@ file(GLOB boost RELATIVE /usr/share/doc /usr/share/doc/libboost1.*-dev)
 set(packages ${boost} libcaf-dev libcli11-dev libexpected-dev libfmt-dev libhwy-dev liblz4-dev libpcre2-dev libre2-dev
   libsnappy-dev libssl-dev liburing-dev libutf8proc-dev libxxhash-dev libyaml-cpp-dev libzstd-dev nlohmann-json3-dev zlib1g-dev)
 copy_libraries(${TROUPE_WHEEL_DATA}/libexec/troupe "${TROUPE_WHEEL_SCRIPT}" "" bundled)
-copy_libraries(${CMAKE_INSTALL_PREFIX}/troupe/lib "${TROUPE_WHEEL_PROGRAMS}" "${TROUPE_WHEEL_MODULE}" bundled)
+copy_libraries(${CMAKE_INSTALL_PREFIX}/troupe/lib "${TROUPE_WHEEL_PROGRAMS}" "${TROUPE_WHEEL_MODULES}" bundled)
 
 foreach(library IN LISTS bundled)
   get_filename_component(name ${library} NAME)

@@ -1,6 +1,7 @@
-"""Troupe for Python programs: checkpoints, by the functions of `troupe checkpoint`. Training is the command's."""
+"""Troupe for Python programs: training (`train`, `Session`), and checkpoints by the functions of `troupe checkpoint`."""
 
 from troupe import checkpoint
 from troupe._native import Error, __version__
+from troupe.training import Session, train
 
-__all__ = ["Error", "__version__", "checkpoint"]
+__all__ = ["Error", "Session", "__version__", "checkpoint", "train"]

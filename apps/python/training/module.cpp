@@ -42,17 +42,18 @@ std::unique_ptr<python_session> open_session(const std::optional<path>& file, co
   settings.steps = steps;
   settings.resume = resume.value_or(path());
   const session_wishes wishes{keeps_folder, {fresh, resume.has_value(), export_folder.value_or(path())}, programs};
+  constexpr int of_the_caller = 3;  // two functions of training.py are between it and this one
   auto out = std::make_unique<python_session>();
   try {
     interruptible([&](const storage::progress_function& goes_on) {
       return out->work.open(settings, wishes, [&] { return goes_on(0, 0); });
     });
   } catch (...) {
-    tell(out->work);
+    tell(out->work, of_the_caller);
     throw;
   }
   out->steps_done = out->work.session().steps_done();
-  tell(out->work);
+  tell(out->work, of_the_caller);
   return out;
 }
 

@@ -19,8 +19,7 @@ call_scope::~call_scope() {
   if (session_.work.is_open()) session_.steps_done = session_.work.session().steps_done();
 }
 
-void tell(training_session& s) {
-  constexpr int of_the_caller = 2;  // stack level of the caller of training.py
+void tell(training_session& s, int of_the_caller) {
   const auto lines = s.take_lines(), warnings = s.take_warnings();
   if (!lines.empty()) {
     const nb::object info = nb::module_::import_("logging").attr("getLogger")("troupe").attr("info");

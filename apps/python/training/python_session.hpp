@@ -41,7 +41,8 @@ class call_scope {
 };
 
 /// Passes warnings to Python's warnings, and lines that the configuration asks for to the logger `troupe`.
-void tell(training_session& s);
+/// `of_the_caller` is the stack level of the function that called training.py.
+void tell(training_session& s, int of_the_caller = 2);
 
 /// Runs `work` on an open session, on a thread of its own and without the GIL, and returns its value. The first Ctrl-C
 /// lets the work end and raises KeyboardInterrupt; the second one stops the session.

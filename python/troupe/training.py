@@ -1,4 +1,4 @@
-"""Training from Python: `train` runs a job as the command `troupe train` does, and a `Session` is stepped by the program.
+"""Training from Python: `train` runs a job as `troupe train` does, and a `Session` is stepped by the program.
 
 The ranks of a job are threads of this process. While a call works, the GIL is free. The first Ctrl-C ends the call at
 the end of the step, the second one at once, and both raise `KeyboardInterrupt`. What is wrong is a `troupe.Error` with
@@ -195,9 +195,9 @@ class Forward:
 class View(Tensor):
     """A rank's states in the memory in which it trains, without a copy.
 
-    `numpy.asarray(view)` and `torch.from_dlpack(view)` show that memory. Later steps change it in place; read it between
-    the session's calls. It is read-only: numpy refuses to write; torch knows no read-only tensors, so do not write
-    through one. After the session is closed, the memory stays, with its last values.
+    `numpy.asarray(view)` and `torch.from_dlpack(view)` show that memory. Later steps change it in place; read it
+    between the session's calls. It is read-only: numpy refuses to write; torch knows no read-only tensors, so do not
+    write through one. After the session is closed, the memory stays, with its last values.
     """
 
     __slots__ = ("first", "rank")
@@ -351,8 +351,8 @@ class Session:
     def view(self, name: str, moment: str | None = None, *, rank: int = 0) -> View:
         """Returns what `rank` trains of a parameter, or of its optimizer state `moment` (`exp_avg`), without a copy.
 
-        A rank that has the whole parameter shows it in its shape, else its elements from `first` on. States in files and
-        on GPUs are refused; `weights` and `moment` return copies of these.
+        A rank that has the whole parameter shows it in its shape, else its elements from `first` on. States in files
+        and on GPUs are refused; `weights` and `moment` return copies of these.
         """
         tensor, first = self._own.view(name, moment, rank)
         return View(*tensor, first, rank)

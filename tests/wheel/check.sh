@@ -59,7 +59,7 @@ alone/bin/pip install --quiet --disable-pip-version-check numpy
 alone/bin/python "$root/tests/wheel/functions.py" "$fixtures" 2>functions || fail "$(cat functions)"
 say "functions: $(tail -n 1 functions), $(grep -o '^Ran.*' functions)"
 "$tools/bin/mypy" --strict --no-error-summary --python-executable alone/bin/python "$root/tests/wheel/functions.py" \
-  "$root/python/troupe" || fail "types"
+  "$root/tests/wheel/training.py" "$root/examples/train.py" "$root/python/troupe" || fail "types"
 say "types: mypy --strict"
 
 # Training.
@@ -69,6 +69,10 @@ refused() { # refused SENTENCE
   if alone/bin/troupe train smallest.yaml --set output=nowhere >out 2>&1; then fail "trained without torch"; fi
   [ "$(wc -l <out)" = 1 ] || fail "wanted one sentence, got: $(cat out)"
   wants_in "$1" out
+  alone/bin/python -c 'import troupe
+try: troupe.Session("smallest.yaml")
+except troupe.Error as e: print(e.kind, e)' >out 2>&1 || fail "$(cat out)"
+  wants_in "mismatch $(echo "$1" | sed 's/^troupe train/troupe.Session/')" out
 }
 torch=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$root/requirements.txt")
 packages=$(alone/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
@@ -91,6 +95,11 @@ losses = [float(x) for x in re.findall(r"loss ([0-9.]+)", open(sys.argv[1]).read
 sys.exit(not (len(losses) > 1 and losses[-1] < losses[0]))
 END
 say "trained with torch $torch: $(grep -o 'step .*loss [0-9.]*' out | tail -n 1)"
+alone/bin/python "$root/tests/wheel/training.py" "$root/examples/corpus.txt" 2>training || fail "$(cat training)"
+say "training from Python: $(tail -n 1 training), $(grep -o '^Ran.*' training)"
+alone/bin/python "$root/examples/train.py" 4 >out 2>&1 || fail "examples/train.py: $(cat out)"
+wants_in "step 4  loss" out
+wants_in "the same weights: True" out
 if [ -e "$root/build/release/libtroupe_cuda.so" ]; then
   [ -e "$packages/troupe/lib/libtroupe_cuda.so" ] || fail "there is a libtroupe_cuda.so, and the wheel has none"
   alone/bin/troupe train smallest.yaml --set output=nowhere --set device=cuda >out 2>&1 && fail "trained without a GPU"

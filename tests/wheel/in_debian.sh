@@ -29,7 +29,8 @@ mkdir "$bare/root/wheel"
 "$tools/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: --python-version "$version" \
   --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_17_x86_64 \
   -d "$bare/root/wheel" numpy nanobind-backend
-cp -r "$root"/dist/troupe-*.whl "$root/tests/formats/fixtures" "$root/tests/wheel/functions.py" "$bare/root/wheel"
+cp -r "$root"/dist/troupe-*.whl "$root/tests/formats/fixtures" "$root/tests/wheel/functions.py" \
+  "$root/tests/wheel/training.py" "$root/examples/corpus.txt" "$bare/root/wheel"
 cat >"$bare/root/wheel/try" <<'END'
 set -eu
 cd /root/wheel
@@ -41,7 +42,11 @@ venv/bin/troupe checkpoint diff out.safetensors fixtures/deepspeed/stage2_bf16.s
 venv/bin/python -c 'import troupe'
 venv/bin/pip install --quiet --no-index --find-links . numpy
 venv/bin/python functions.py fixtures
+# The libraries of torch are those of .venv, whatever Python it is for.
+ln -s /mnt/torch /mnt/nvidia "$(venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
+venv/bin/python training.py corpus.txt
 END
-unshare --mount sh -c 'mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && exec env -i PATH="$PATH" chroot "$1" sh /root/wheel/try' \
-  sh "$bare" >"$root/build/wheel-$suite.log" 2>&1 || fail "Python $version of $suite: $(tail -n 40 "$root/build/wheel-$suite.log")"
-echo "wheel-check: Python $version of Debian $suite: $(tail -n 1 "$root/build/wheel-$suite.log"), $(grep -o '^Ran.*' "$root/build/wheel-$suite.log")"
+unshare --mount sh -c 'mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && mount --bind "$2" "$1/mnt" &&
+  exec env -i PATH="$PATH" chroot "$1" sh /root/wheel/try' \
+  sh "$bare" "$(echo "$root"/.venv/lib/python3*/site-packages)" >"$root/build/wheel-$suite.log" 2>&1 || fail "Python $version of $suite: $(tail -n 40 "$root/build/wheel-$suite.log")"
+echo "wheel-check: Python $version of Debian $suite: $(tail -n 1 "$root/build/wheel-$suite.log"), $(grep -o '^Ran.*' "$root/build/wheel-$suite.log" | paste -sd ,)"

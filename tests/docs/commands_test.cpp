@@ -34,6 +34,8 @@ const std::set<std::string> not_run = {
     "docs/install.md: make wheel",
     "docs/install.md: venv/bin/pip install 'troupe[train]'",
     "docs/install.md: venv/bin/pip install --no-deps torch",
+    "docs/python.md: venv/bin/pip install 'troupe[train]' numpy",
+    "README.md: python examples/train.py   # import troupe: a session stepped from Python, tensors seen without copies",
     "docs/storage.md: troupe io bench",
 };
 

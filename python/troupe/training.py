@@ -130,10 +130,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The mean loss over the validation part after `step` steps, in nats per token."""
+    """The mean loss over a validation set after `step` steps, in nats per token."""
 
     step: int
     loss: float
+    set: str
+    """Name of the set in `data.validation`; empty for the held-out part of the data."""
     session: Session = field(repr=False, compare=False)
 
 
@@ -149,7 +151,8 @@ class Run:
     """Number of these that updated nothing, since a gradient overflowed."""
     loss: float | None
     """Loss of the last step; None if this call did none."""
-    validation_loss: float | None
+    validation_losses: dict[str, float]
+    """Loss of each validation set at the end, by its name; empty if there is none."""
     seconds: float
     folder: Path | None
     checkpoint: Path | None
@@ -160,6 +163,11 @@ class Run:
     """The text that the section `sample` asks for."""
     no_sample: str
     """Why that text is missing; else empty."""
+
+    @property
+    def validation_loss(self) -> float | None:
+        """Loss of the first validation set; None if there is none."""
+        return next(iter(self.validation_losses.values()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +269,9 @@ class Session:
 
     def _take(self, own: _training.Session) -> None:
         self._own = own
-        self.steps, self.sequence_length, self.validation_tokens, self._every, self._batches, self.configuration = (
-            own.facts()
-        )
+        facts = own.facts()
+        self.steps, self.sequence_length, self.validation_tokens, self._every, self._batches = facts[:5]
+        self.validation_sets, self.configuration = facts[5:]
         _open_sessions.add(self)
 
     def __enter__(self) -> Session:
@@ -319,9 +327,12 @@ class Session:
         """Drops all forward passes and backwards since the last step."""
         self._own.forget()
 
-    def evaluate(self, batches: int = 0) -> float:
-        """Returns the mean loss over the validation part, in nats per token, of at most `batches` batches (0: all)."""
-        loss = self._own.evaluate(batches)
+    def evaluate(self, batches: int = 0, set: str = "") -> float:
+        """Returns the mean loss over a validation set, in nats per token, of at most `batches` batches (0: all).
+
+        `set` is one of `validation_sets`; empty: the first.
+        """
+        loss = self._own.evaluate(batches, set)
         if loss is None:
             raise _refused("Session.evaluate: stopped before its end", "stopped")
         return loss
@@ -474,9 +485,9 @@ def _run(
     on_step: Callable[[Step], object] | None,
     on_evaluation: Callable[[Evaluation], object] | None,
 ) -> Run:
-    def tell(step: int, loss: float | None) -> None:
+    def tell(step: int, loss: float | None, set: str) -> None:
         if loss is not None and on_evaluation is not None:
-            on_evaluation(Evaluation(step, loss, session))
+            on_evaluation(Evaluation(step, loss, set, session))
 
     while session.steps_done < session.steps:
         step = session.step()
@@ -485,10 +496,12 @@ def _run(
         if step.spike is not None:
             continue
         if session._every > 0 and step.step % session._every == 0 and step.step < session.steps:
-            tell(step.step, session._own.evaluate(session._batches))
+            for set in session.validation_sets:
+                tell(step.step, session._own.evaluate(session._batches, set), set)
         session._own.between_steps(step.save_asked)
     run = Run(*session._own.end())
-    tell(run.steps, run.validation_loss)
+    for set, loss in run.validation_losses.items():
+        tell(run.steps, loss, set)
     return run
 
 

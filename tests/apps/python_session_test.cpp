@@ -100,8 +100,8 @@ BOOST_AUTO_TEST_CASE(a_session_without_a_folder_steps_evaluates_and_closes) {
   BOOST_TEST(!s.keeps_folder());
   const double first = check_ok(s.step())->loss;
   for (int i = 0; i < 5; ++i) check_ok(s.step());
-  BOOST_TEST(check_ok(s.evaluate(2, always))->value_or(99.0) < first);
-  BOOST_TEST(!check_ok(s.evaluate(2, [] { return false; }))->has_value());
+  BOOST_TEST(check_ok(s.evaluate(2, "", always))->value_or(99.0) < first);
+  BOOST_TEST(!check_ok(s.evaluate(2, "", [] { return false; }))->has_value());
   s.close();
   BOOST_TEST(!s.is_open());
   s.close();

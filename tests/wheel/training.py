@@ -87,7 +87,7 @@ class Training(unittest.TestCase):
         self.assertEqual(seen, [*wanted, ("evaluation", 6)])
         self.assertLess(losses[-1], losses[0])
         self.assertEqual((run.steps, run.trained, run.skipped, run.loss), (6, 6, 0, losses[-1]))
-        self.assertIsNotNone(run.validation_loss)
+        self.assertEqual(run.validation_losses, {"": run.validation_loss})
         self.assertEqual(run.folder, (self.folder / "out").resolve())
         assert run.checkpoint is not None and run.report is not None and run.exported is not None
         self.assertEqual(run.checkpoint.name, "step-00000006")
@@ -207,6 +207,19 @@ class Training(unittest.TestCase):
         with troupe.Session(four, resume=saved) as other:
             self.assertEqual(other.client_state, {"epoch": 3})
             self.assertAlmostEqual(other.step().loss, loss, places=4)
+
+    def test_validation_sets_have_names(self) -> None:
+        data = {"text": TEXT, "validation_fraction": 0.2, "validation": {"same": TEXT}}
+        seen: list[tuple[int, str]] = []
+        run = troupe.train(
+            job(self.folder, data=data, evaluation={"every_steps": 4}),
+            on_evaluation=lambda evaluation: seen.append((evaluation.step, evaluation.set)),
+        )
+        self.assertEqual(seen, [(4, ""), (4, "same"), (6, ""), (6, "same")])
+        session = self.open(data=data)
+        self.assertEqual(session.validation_sets, ["", "same"])
+        self.assertNotEqual(session.evaluate(set="same"), session.evaluate())
+        self.assertEqual(set(run.validation_losses), {"", "same"})
 
     def test_tokens_rates_and_records(self) -> None:
         session = self.open()

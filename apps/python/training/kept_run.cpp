@@ -78,7 +78,6 @@ void kept_run::note_step(const actors::step_report& r, const actors::session& s)
 }
 
 void kept_run::note_evaluation(uint64_t step, double loss) {
-  summary_.validation_loss = loss;
   // A finite loss of the averages says nothing about the weights.
   if (!config_.ema.evaluate || !std::isfinite(loss)) saved_.note_evaluation(step, loss);
 }
@@ -89,10 +88,15 @@ core::result<void> kept_run::between_steps(actors::session& s, bool is_asked) {
 }
 
 core::result<void> kept_run::end_evaluation(actors::session& s, const std::function<bool()>& goes_on) {
-  summary_.validation_loss.reset();
-  if (s.validation_tokens() == 0 || !goes_on()) return {};
-  TROUPE_ASSIGN(const auto did, s.evaluate({.batches = config_.evaluation.batches, .go_on = goes_on}));
-  if (!did.ended_early) note_evaluation(s.steps_done(), did.loss);
+  std::vector<std::pair<std::string, double>> losses;
+  for (const std::string& set : s.validation_sets()) {
+    if (!goes_on()) return {};
+    TROUPE_ASSIGN(const auto did, s.evaluate({.batches = config_.evaluation.batches, .set = set, .go_on = goes_on}));
+    if (did.ended_early) return {};
+    note_evaluation(s.steps_done(), did.loss);
+    losses.emplace_back(set, did.loss);
+  }
+  summary_.validation_losses = std::move(losses);
   return {};
 }
 

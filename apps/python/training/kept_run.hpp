@@ -7,6 +7,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "actors/session/session.hpp"
 #include "apps/base/training/checkpoints.hpp"
@@ -27,7 +29,10 @@ struct run_summary {
   uint64_t steps = 0;    ///< number of steps done, those before the run was resumed included
   uint64_t trained = 0;  ///< number of steps that this call has done
   uint64_t skipped = 0;  ///< number of these that updated nothing, since a gradient overflowed
-  std::optional<double> loss{}, validation_loss{};
+  std::optional<double> loss{};
+  /// Name and loss of each validation set at the end (session::validation_sets); empty if there is none, or if the
+  /// evaluation was ended early.
+  std::vector<std::pair<std::string, double>> validation_losses{};
   double seconds = 0;
   std::filesystem::path folder{}, checkpoint{}, exported{}, report{};  ///< empty: there is none
   std::string sample{}, no_sample{};                                   ///< the text, or why it is missing

@@ -73,13 +73,14 @@ void stop_session(python_session& s, const std::string& why) {
 }
 
 /// Returns (number of steps of the job, tokens of a sample, tokens of the validation part, steps between evaluations,
-/// batches of an evaluation, configuration as YAML).
+/// batches of an evaluation, names of the validation sets, configuration as YAML).
 nb::tuple facts(python_session& s) {
   const call_scope held(s, "Session");
   const auto& config = s.work.loaded().config;
   const auto& session = s.work.session();
   return nb::make_tuple(config.steps, session.sequence(), session.validation_tokens(), config.evaluation.every_steps,
-                        config.evaluation.batches, text_of(config::effective_yaml(s.work.loaded())));
+                        config.evaluation.batches, session.validation_sets(),
+                        text_of(config::effective_yaml(s.work.loaded())));
 }
 
 /// Returns (name, shape, whether it is trained) of each parameter.
@@ -102,9 +103,9 @@ nb::tuple step(python_session& s) {
                         r.save_asked, spike_of(r.spike));
 }
 
-nb::object evaluate(python_session& s, uint64_t batches) {
+nb::object evaluate(python_session& s, uint64_t batches, const std::string& set) {
   return number_or_none(call(s, "Session.evaluate", [&](training_session& t, const auto& goes_on) {
-    return t.evaluate(batches, [&] { return goes_on(0, 0); });
+    return t.evaluate(batches, set, [&] { return goes_on(0, 0); });
   }));
 }
 
@@ -200,7 +201,7 @@ NB_MODULE(_training, m) {
       .def("facts", facts)
       .def("parameters", parameters)
       .def("step", step)
-      .def("evaluate", evaluate, "batches"_a)
+      .def("evaluate", evaluate, "batches"_a, "set"_a)
       .def("next_loss", next_loss)
       .def("generate", generate, "prompt"_a, "tokens"_a, "temperature"_a, "ends"_a)
       .def("encode", encode, "text"_a)

@@ -33,8 +33,10 @@ nb::tuple end(python_session& s) {
   const auto r = call(s, "train", [](training_session& t, const auto& goes_on) {
     return t.kept().end(t.session(), [&] { return goes_on(0, 0); });
   });
-  return nb::make_tuple(r.steps, r.trained, r.skipped, number_or_none(r.loss), number_or_none(r.validation_loss),
-                        r.seconds, path_or_none(r.folder), path_or_none(r.checkpoint), path_or_none(r.exported),
+  nb::dict losses;
+  for (const auto& [set, loss] : r.validation_losses) losses[text_of(set)] = loss;
+  return nb::make_tuple(r.steps, r.trained, r.skipped, number_or_none(r.loss), losses, r.seconds,
+                        path_or_none(r.folder), path_or_none(r.checkpoint), path_or_none(r.exported),
                         path_or_none(r.report), text_of(r.sample), text_of(r.no_sample));
 }
 

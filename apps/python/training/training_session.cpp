@@ -82,8 +82,9 @@ core::result<actors::step_report> training_session::step() {
   return did;
 }
 
-core::result<std::optional<double>> training_session::evaluate(uint64_t batches, const go_on& goes_on) {
-  TROUPE_ASSIGN(const auto did, session_->evaluate({.batches = batches, .go_on = goes_on}));
+core::result<std::optional<double>> training_session::evaluate(uint64_t batches, const std::string& set,
+                                                               const go_on& goes_on) {
+  TROUPE_ASSIGN(const auto did, session_->evaluate({.batches = batches, .set = set, .go_on = goes_on}));
   if (did.ended_early) return std::optional<double>();
   if (kept_ != nullptr) kept_->note_evaluation(session_->steps_done(), did.loss);
   return std::optional<double>(did.loss);

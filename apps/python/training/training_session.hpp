@@ -46,8 +46,9 @@ class training_session {
   [[nodiscard]] const config::loaded& loaded() const { return *loaded_; }
 
   core::result<actors::step_report> step();
-  /// Returns the mean loss over `batches` of the validation part (0: all); nothing if `goes_on` has ended it early.
-  core::result<std::optional<double>> evaluate(uint64_t batches, const go_on& goes_on);
+  /// Returns the mean loss over `batches` of the validation set `set` (0: all; empty: the first set); nothing if
+  /// `goes_on` has ended it early.
+  core::result<std::optional<double>> evaluate(uint64_t batches, const std::string& set, const go_on& goes_on);
   /// Returns the run that is kept; only for a session with session_wishes::keeps_folder.
   [[nodiscard]] kept_run& kept() { return *kept_; }
   [[nodiscard]] bool keeps_folder() const { return kept_ != nullptr; }

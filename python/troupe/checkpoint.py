@@ -209,6 +209,7 @@ def diff(
 class Options(TypedDict, total=False):
     """Of `convert`: the command's own options. One that it has not is refused with the list of those it has."""
 
+    adapter: Path | None
     allow_overflow: bool | None
     dtype: str | None
     ema: bool | None
@@ -235,7 +236,9 @@ class Options(TypedDict, total=False):
 def convert(
     path: Path,
     out: Path,
-    to: Literal["fp32", "hf", "gguf", "deepspeed", "universal", "dcp", "reshape"] = "fp32",
+    to: Literal[
+        "fp32", "hf", "merge-adapter", "peft", "gguf", "deepspeed", "universal", "dcp", "reshape"
+    ] = "fp32",
     *,
     tag: str | None = None,
     map: Path | None = None,
@@ -243,6 +246,6 @@ def convert(
     force: bool = False,
     **options: Unpack[Options],
 ) -> None:
-    """Writes `out`, whole or not at all, as `troupe checkpoint to-<to>` or `reshape` does."""
+    """Writes `out`, whole or not at all, as `troupe checkpoint to-<to>`, `merge-adapter` or `reshape` does."""
     plain = {name: fspath(value) if isinstance(value, PathLike) else value for name, value in options.items()}
     _native.convert(path, out, to, tag, map, fallback_to_previous, force, plain)

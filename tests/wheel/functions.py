@@ -197,7 +197,8 @@ class Functions(unittest.TestCase):
             (
                 lambda: checkpoint.convert(source, self.folder / "x", to="gguf", stage=2),
                 "bad_input",
-                "convert(to='gguf'): wanted options among type, tokenizer, model_config, got stage",
+                "convert(to='gguf'): wanted options among type, tokenizer, model_config, ema, allow_overflow, "
+                "ignore_keys, got stage",
             ),
             (
                 lambda: checkpoint.convert(source, self.folder / "x", to="dcp", ranks="two"),  # type: ignore[arg-type]
@@ -207,7 +208,8 @@ class Functions(unittest.TestCase):
             (
                 lambda: checkpoint.convert(source, self.folder / "x", to="zip"),  # type: ignore[arg-type]
                 "bad_input",
-                "convert(to=...): wanted fp32, hf, gguf, deepspeed, universal, dcp or reshape, got 'zip'",
+                "convert(to=...): wanted fp32, hf, merge-adapter, peft, gguf, deepspeed, universal, dcp or reshape, "
+                "got 'zip'",
             ),
             (lambda: checkpoint.diff(source, DEEPSPEED, tolerance=-1), "bad_input", "got -1"),
         ]

@@ -130,6 +130,15 @@ class Training(unittest.TestCase):
         self.assert_refused("bad_input", "rank 2: wanted one of 0 to 1", lambda: session.view(WEIGHT, rank=2))
         self.assert_refused("bad_input", f"such as '{WEIGHT}'", lambda: session.view(WEIGHT + "s"))
 
+    def test_a_session_without_more_files_has_a_report(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.open(telemetry={}) as session:
+                for _ in range(6):
+                    session.step()
+        self.assertTrue((self.folder / "out/report.html").is_file())
+        self.assertTrue((self.folder / "out/trace.json").is_file())
+
     def test_a_view_outlives_its_session(self) -> None:
         with self.open() as session:
             session.step()

@@ -1,9 +1,12 @@
 #include "apps/python/training/training_session.hpp"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "apps/checkpoint/companions.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
+#include "core/system_error.hpp"
 #include "models/cuda/open.hpp"
 
 namespace troupe::apps {
@@ -51,8 +54,13 @@ core::result<void> training_session::open_session(const session_wishes& wishes) 
   auto opened = actors::session::open(std::move(options));
   if (!opened) return core::fail(kept_ == nullptr ? opened.error() : kept_->explained(opened.error()));
   session_ = std::move(*opened);
-  if (kept_ == nullptr) return {};
-  return kept_->begin(*session_, degrees);
+  if (kept_ != nullptr) return kept_->begin(*session_, degrees);
+  // Traces and reports are written only into a folder that exists.
+  std::error_code failed;
+  if (config->telemetry.report || config->telemetry.traces(config->steps))
+    std::filesystem::create_directories(config->output, failed);
+  if (failed) return core::fail(core::path_error("create", config->output, failed.value()));
+  return {};
 }
 
 core::result<void> training_session::open(const job_settings& settings, const session_wishes& wishes,

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/error.hpp"
 #include "plan/instruction.hpp"
 
 namespace troupe::actors {
@@ -40,18 +41,35 @@ std::string_view name_of(sim_fault_kind kind);  ///< Returns the fault's name as
 /// True if the fault ends the run; false if it only delays it.
 constexpr bool is_deadly(sim_fault_kind k) { return k >= sim_fault_kind::kill_rank; }
 
-/// One injected fault: its kind, the rank, lane and instruction, and its time. `position` is that of the instruction in
-/// the lane's order. A kill, freeze or delay happens once `after_events` instructions have started or ended on any
-/// rank.
+/// The moment at which a kill, freeze or delay happens, and from which on a lane is slow.
+enum class sim_moment : uint8_t {
+  events,       ///< `after_events` instructions have started or ended on any rank; a slow lane is slow in all of `run`
+  run,          ///< `run` has been ordered
+  time,         ///< the virtual clock shows `at_ns`, counted from the order of the first run
+  instruction,  ///< the instruction at `position` has started; of a slow lane, this instruction alone is slow
+};
+
+/// Value of sim_fault::run: a fault that belongs to no particular run. It happens in the first run that has its moment;
+/// a slow lane is slow in every run.
+inline constexpr uint64_t any_run = 0;
+
+/// One injected fault: its kind, the rank, lane and instruction, and its moment. `position` is that of the instruction
+/// in the lane's order.
 struct sim_fault {
   sim_fault_kind kind = sim_fault_kind::none;
-  uint64_t run = 1;  ///< number of the run in which the fault happens, from 1, as step_order counts runs
+  uint64_t run = 1;  ///< number of the run in which the fault happens, from 1, as step_order counts runs; or any_run
   uint32_t rank = 0;
   plan::lane lane = plan::lane::compute;
   uint32_t position = 0;
   uint64_t after_events = 0;
   double factor = 1;
+  /// Time for which something stops or is late. An instruction that is slow alone takes `delay` more beside `factor`.
   std::chrono::nanoseconds delay{0};
+  sim_moment moment = sim_moment::events;
+  int64_t at_ns = 0;
+  bool with_lanes = false;                        ///< freeze_rank: true if the lanes of the rank freeze, too
+  core::error_kind error = core::error_kind::io;  ///< executor_error: kind of the error
+  std::string text = {};                          ///< executor_error: text of the error; empty: a usual one
   [[nodiscard]] std::string describe() const;
 };
 

@@ -24,10 +24,11 @@ constexpr std::string_view fault_names[] = {
 // Applies those faults that the executor of instruction `x` causes, on any lane: returns an error, throws, or returns
 // true if the instruction must never end.
 core::result<bool> fails_here(modelled_world& w, const step_context& c, const plan::instruction& x) {
-  if (w.strikes(sim_fault_kind::executor_error, c, x))
-    return core::fail(core::error_kind::io, "simulated: the executor refuses");
-  if (w.strikes(sim_fault_kind::executor_exception, c, x)) throw std::runtime_error("simulated: the executor throws");
-  return w.strikes(sim_fault_kind::silence, c, x);
+  if (const sim_fault* f = w.strikes(sim_fault_kind::executor_error, c, x))
+    return core::fail(f->error, f->text.empty() ? "simulated: the executor refuses" : f->text);
+  if (w.strikes(sim_fault_kind::executor_exception, c, x) != nullptr)
+    throw std::runtime_error("simulated: the executor throws");
+  return w.strikes(sim_fault_kind::silence, c, x) != nullptr;
 }
 
 class modelled_executor final : public executor {
@@ -39,8 +40,6 @@ class modelled_executor final : public executor {
   void begin(std::shared_ptr<step_context> context) override {
     context_ = std::move(context);
     const auto& p = context_->plan();
-    const auto& f = world_->fault;
-    slow_ = f.kind == sim_fault_kind::slow_lane && f.run == context_->order.run && f.rank == p.rank ? f.factor : 1;
     random_.seed(world_->seed * 31 + context_->order.run * 7 + p.rank);
   }
 
@@ -52,7 +51,8 @@ class modelled_executor final : public executor {
     if (plan::ends_late(x)) seconds = hand_over(x, seconds);
     if (x.kind == plan::kind::snapshot) seconds += seconds_until_free(x);
     const double factor = 1 + world_->noise * std::uniform_real_distribution<double>(0, 1)(random_);
-    const auto delay = std::chrono::nanoseconds(static_cast<int64_t>(seconds * factor * slowness(x) * 1e9));
+    const slowdown slow = slowdown_of(x);
+    const auto delay = std::chrono::nanoseconds(static_cast<int64_t>(seconds * factor * slow.factor * 1e9)) + slow.more;
     if (delay.count() == 0) {
       world_->note(*context_, x.id, true);
       return progress::done;
@@ -87,17 +87,31 @@ class modelled_executor final : public executor {
     return std::max(0.0, double(until_ns - world_->now_ns()) / 1e9);
   }
 
-  double slowness(const plan::instruction& x) {
-    if (slow_ == 1 || x.lane != world_->fault.lane) return 1;
-    world_->struck = true;
-    return slow_;
+  struct slowdown {
+    double factor = 1;
+    std::chrono::nanoseconds more{0};
+  };
+  // Returns how much longer an instruction takes: of the faults that slow it, the largest factor and the longest time.
+  slowdown slowdown_of(const plan::instruction& x) {
+    slowdown out;
+    for (auto& f : world_->faults) {
+      const sim_fault& slow = f.what;
+      if (slow.kind != sim_fault_kind::slow_lane || slow.rank != context_->plan().rank || slow.lane != x.lane) continue;
+      if (slow.run != any_run && slow.run != context_->order.run) continue;
+      if (slow.moment == sim_moment::time && world_->now_ns() < slow.at_ns) continue;
+      const bool alone = slow.moment == sim_moment::instruction;
+      if (alone && context_->program->position[x.id] != slow.position) continue;
+      if (!f.struck()) f.struck_ns = world_->now_ns();
+      out.factor = std::max(out.factor, slow.factor);
+      if (alone) out.more = std::max(out.more, slow.delay);
+    }
+    return out;
   }
 
   std::shared_ptr<modelled_world> world_;
   std::shared_ptr<step_context> context_;
   timer timer_;
   std::mt19937_64 random_;
-  double slow_ = 1;
   // [byte offset of a staging slot]: virtual time until which the slot is in use.
   std::map<uint64_t, int64_t> occupied_until_ns_;
 };
@@ -125,7 +139,8 @@ class modelled_fabric_executor final : public executor {
     if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
     // Another member must exist to detect the wrong identity.
     const bool meets = context_->plan().layout->communicators[x.communicator].members.size() > 1;
-    if (meets && world_->strikes(sim_fault_kind::wrong_identity, *context_, x)) r.id.what += " of another plan";
+    if (meets && world_->strikes(sim_fault_kind::wrong_identity, *context_, x) != nullptr)
+      r.id.what += " of another plan";
     const auto met = meet(*communicators_[x.communicator], r);
     if (met && *met == progress::done) end(x);
     return met;
@@ -156,7 +171,7 @@ class modelled_fabric_executor final : public executor {
 
   void end(const plan::instruction& x) {
     world_->note(*context_, x.id, true);
-    if (x.kind == plan::kind::vote && world_->strikes(sim_fault_kind::bad_vote, *context_, x))
+    if (x.kind == plan::kind::vote && world_->strikes(sim_fault_kind::bad_vote, *context_, x) != nullptr)
       context_->votes[plan::loss_offset(*context_->plan().layout, 0, 0)] += 1;
   }
 
@@ -173,16 +188,24 @@ class modelled_fabric_executor final : public executor {
 std::string_view name_of(sim_fault_kind kind) { return fault_names[static_cast<size_t>(kind)]; }
 
 std::string sim_fault::describe() const {
-  return fmt::format("{} (run {}, rank {}, {} lane, position {}, after {} events)", name_of(kind), run, rank,
-                     plan::name_of(lane), position, after_events);
+  std::string when;
+  if (moment == sim_moment::events) when = fmt::format(", after {} events", after_events);
+  if (moment == sim_moment::time) when = fmt::format(", at {} ns", at_ns);
+  return fmt::format("{} (run {}, rank {}, {} lane, position {}{})", name_of(kind), run, rank, plan::name_of(lane),
+                     position, when);
 }
 
-bool modelled_world::strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x) {
-  if (struck || fault.kind != kind || fault.run != c.order.run || fault.rank != c.plan().rank || fault.lane != x.lane)
-    return false;
-  // A step has one vote, so the fault's position is not compared for a wrong vote.
-  if (kind != sim_fault_kind::bad_vote && c.program->position[x.id] != fault.position) return false;
-  return struck = true;
+const sim_fault* modelled_world::strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x) {
+  for (auto& f : faults) {
+    const sim_fault& what = f.what;
+    if (f.struck() || what.kind != kind || what.rank != c.plan().rank || what.lane != x.lane) continue;
+    if (what.run != any_run && what.run != c.order.run) continue;
+    // A step has one vote, so the fault's position is not compared for a wrong vote.
+    if (kind != sim_fault_kind::bad_vote && c.program->position[x.id] != what.position) continue;
+    f.struck_ns = now_ns();
+    return &what;
+  }
+  return nullptr;
 }
 
 void modelled_world::freeze_disk(std::chrono::nanoseconds delay) {

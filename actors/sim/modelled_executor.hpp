@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "actors/executor.hpp"
@@ -17,13 +18,20 @@ namespace troupe::actors {
 /// Limit of the gradient norm in simulated runs that clip: larger than the norms of all runs that must not clip.
 inline constexpr double modelled_norm_limit = 1e3;
 
+/// A fault that a simulation injects, and whether it has happened.
+struct armed_fault {
+  sim_fault what;
+  int64_t struck_ns = -1;  ///< virtual time at which the fault happened; -1: it has not happened
+  bool due = false;        ///< true: the instruction with which the fault happens has started
+  [[nodiscard]] bool struck() const { return struck_ns >= 0; }
+};
+
 /// State that all simulated lanes share; used by one thread.
 struct modelled_world {
   plan::cost_model costs;
   double noise = 0;  ///< noise of the times: an instruction takes [1, 1 + noise) times its predicted time
   uint64_t seed = 0;
-  sim_fault fault;
-  bool struck = false;           ///< true: the fault has happened
+  std::vector<armed_fault> faults;
   uint64_t overflow_in_run = 0;  ///< number of the run whose gradient is not finite; 0: none
   uint64_t clip_in_run = 0;      ///< number of the run whose gradient norm is above `modelled_norm_limit`; 0: none
   std::function<int64_t()> now_ns;
@@ -34,9 +42,10 @@ struct modelled_world {
   void note(const step_context& c, uint32_t id, bool end) {
     log.push_back({c.order.run, now_ns(), c.plan().rank, id, end});
   }
-  /// True if the fault is of kind `kind` and happens at instruction `x` of the run `c`; then also marks it as having
-  /// happened.
-  bool strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x);
+  void arm(sim_fault f) { faults.push_back({.what = std::move(f)}); }
+  /// Returns the fault of kind `kind` that happens at instruction `x` of the run `c`, and marks it as having happened;
+  /// null: there is none.
+  const sim_fault* strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x);
   void freeze_disk(std::chrono::nanoseconds delay);
 };
 

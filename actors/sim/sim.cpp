@@ -39,7 +39,8 @@ class world {
     models_->costs = o.costs;
     models_->noise = o.noise;
     models_->seed = o.seed;
-    models_->fault = o.fault;
+    models_->arm(o.fault);
+    for (const auto& f : o.further_faults) models_->arm(f);
     models_->overflow_in_run = o.overflow_in_run;
     models_->clip_in_run = o.clip_in_run;
     models_->now_ns = [this] { return schedule_.now_ns(); };
@@ -79,9 +80,12 @@ class world {
     out.which = which;
     out.predicted_s = plan::predict(plans, options_.costs).step_s;
     out.patience_s = patience_s();
-    const int64_t quiet_max_ns = static_cast<int64_t>(4e9 * out.patience_s) + options_.fault.delay.count();
+    const int64_t quiet_max_ns = static_cast<int64_t>(4e9 * out.patience_s) + delays_ns();
     run_began_ns_ = schedule_.now_ns();
     auto answer = std::make_shared<std::optional<run_outcome>>();
+    out.began_ns = run_began_ns_;
+    if (runs_ == 1) first_began_ns_ = run_began_ns_;
+    which_ = which;
     ask(run_plan{which, order}, answer);
     // virtual time of the last start or end of an instruction
     int64_t quiet_since = run_began_ns_;
@@ -107,7 +111,7 @@ class world {
   // error.
   core::result<void> rest(const core::error& why) {
     const size_t events = models_->log.size();
-    const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count() + options_.fault.delay.count();
+    const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count() + delays_ns();
     const uint64_t deliveries_max = schedule_.num_delivered() + 1000 + 100 * events;
     while (schedule_.step(until))
       if (schedule_.num_delivered() > deliveries_max)
@@ -125,8 +129,10 @@ class world {
 
   void tell(sim_result& out) {
     out.log = std::move(models_->log);
-    out.fault_struck = models_->struck;
+    out.fault_struck = models_->faults.front().struck();
     out.fault_at_s = struck_at_s_;
+    for (const auto& f : models_->faults) out.struck_ns.push_back(f.struck_ns);
+    out.began_ns = first_began_ns_;
     out.told = std::move(told_);
     out.messages = schedule_.num_delivered();
     out.schedule = schedule_.digest();
@@ -141,8 +147,7 @@ class world {
   }
   // Returns the lane actor that the fault affects. If several actors share the fault's lane, as the pipeline stages of
   // a rank share the compute lane, returns the actor that runs the instruction at the fault's position in that lane.
-  [[nodiscard]] const lane_actor& struck_lane() const {
-    const auto& f = options_.fault;
+  [[nodiscard]] const lane_actor& struck_lane(const sim_fault& f) const {
     for (const auto& which : plans_) {
       if (f.rank >= which.size()) continue;
       const auto& order = which[f.rank]->lanes[static_cast<size_t>(f.lane)];
@@ -164,10 +169,15 @@ class world {
   // Returns the time without progress, in seconds, after which a working lane counts as stalled: it depends on the
   // longest measured instruction, whose time is the predicted one, lengthened by noise and a slow lane.
   [[nodiscard]] double patience_s() const {
-    const auto& f = options_.fault;
-    const double slowness = (1 + options_.noise) * (f.kind == sim_fault_kind::slow_lane ? f.factor : 1);
-    const double work_s =
-        double(work_factor) * slowness * std::chrono::duration<double>(patience_.longest_predicted).count();
+    double factor = 1, more_s = 0;
+    for (const auto& f : models_->faults) {
+      if (f.what.kind != sim_fault_kind::slow_lane) continue;
+      factor = std::max(factor, f.what.factor);
+      if (f.what.moment == sim_moment::instruction)
+        more_s = std::max(more_s, std::chrono::duration<double>(f.what.delay).count());
+    }
+    const double predicted_s = std::chrono::duration<double>(patience_.longest_predicted).count();
+    const double work_s = double(work_factor) * ((1 + options_.noise) * factor * predicted_s + more_s);
     return std::max({std::chrono::duration<double>(patience_.stall_after).count(),
                      std::chrono::duration<double>(patience_.measured_min).count(), work_s});
   }
@@ -175,8 +185,11 @@ class world {
   // Stops the run, as a host program would, if a rank has reported that it waits for a disk; such a wait alone
   // ends no run.
   void stop_if_told() {
-    const auto& f = options_.fault;
-    if (told_.empty() || stopped_ || f.kind != sim_fault_kind::silence || !asks_disk(f.lane)) return;
+    if (told_.empty() || stopped_) return;
+    if (std::ranges::none_of(models_->faults, [](const armed_fault& f) {
+          return f.what.kind == sim_fault_kind::silence && asks_disk(f.what.lane);
+        }))
+      return;
     stopped_ = true;
     post(company_->supervisor, give_up{core::error_kind::stopped, told_.front()});
   }
@@ -188,6 +201,9 @@ class world {
   [[nodiscard]] const std::vector<plan::communicator>& communicators() const {
     return any_plan().layout->communicators;
   }
+  [[nodiscard]] const fabric::linear_link& link_of(uint32_t c) const {
+    return options_.links.empty() ? options_.link : options_.links[c];
+  }
   std::shared_ptr<fabric::modelled_group> make_group(uint32_t c) {
     const auto& members = communicators()[c].members;
     const auto wake_later = [this, c, &members](int64_t delay_ns, uint32_t member, uint64_t sequence) {
@@ -198,7 +214,7 @@ class world {
       if ((sequence + member) % 4 == 0)
         schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, lane, what);
     };
-    return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), options_.link,
+    return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), link_of(c),
                                         {[this] { return schedule_.now_ns(); }, wake_later}, members);
   }
   void furnish(rank_parts& x, uint32_t r) {
@@ -241,37 +257,90 @@ class world {
     askers_.push_back(system_.spawn(asker, std::move(what), company_->supervisor, std::move(answer)));
   }
 
-  // Causes the injected fault if it is a kill, freeze or delay and is due now; called between two deliveries. Executors
-  // cause the other faults.
+  // Causes the injected faults that are kills, freezes or delays and are due now; called between two deliveries.
+  // Executors cause the other faults.
   void strike() {
-    const auto& f = options_.fault;
-    const bool due = !models_->struck && models_->log.size() >= f.after_events;
-    const auto kill = [&](const auto& handle) {
-      caf::anon_send_exit(handle, caf::exit_reason::kill);
-      models_->struck = true;
-    };
-    if (due && f.kind == sim_fault_kind::kill_rank) kill(company_->ranks[f.rank]->rank);
-    if (due && f.kind == sim_fault_kind::kill_lane) kill(struck_lane());
-    if (due && f.kind == sim_fault_kind::kill_agent) kill(company_->agent);
-    if (due && f.kind == sim_fault_kind::kill_supervisor) kill(company_->supervisor);
-    if (due && f.kind == sim_fault_kind::kill_loader) kill(company_->loader);
-    if (due && f.kind == sim_fault_kind::late_message) models_->struck = schedule_.hold_any(f.delay);
-    if (due && f.kind >= sim_fault_kind::freeze_lane && !is_deadly(f.kind)) freeze();
-    if (models_->struck && !seen_struck_) {
+    for (; seen_events_ < models_->log.size(); ++seen_events_)
+      for (auto& f : models_->faults) f.due = f.due || begins(f.what, models_->log[seen_events_]);
+    for (auto& f : models_->faults)
+      if (!f.struck() && is_due(f) && cause(f.what)) f.struck_ns = schedule_.now_ns();
+    if (models_->faults.front().struck() && !seen_struck_) {
       seen_struck_ = true;
       struck_at_s_ = double(schedule_.now_ns() - run_began_ns_) / 1e9;
     }
   }
 
-  void freeze() {
-    const auto& f = options_.fault;
-    models_->struck = true;
-    if (f.kind == sim_fault_kind::freeze_lane) schedule_.freeze(struck_lane().id(), f.delay);
-    if (f.kind == sim_fault_kind::freeze_rank) schedule_.freeze(company_->ranks[f.rank]->rank.id(), f.delay);
-    if (f.kind == sim_fault_kind::freeze_watcher) schedule_.freeze(company_->ranks[f.rank]->rank.id(), f.delay, true);
+  // True if the event is the start of the instruction with which the fault happens.
+  [[nodiscard]] bool begins(const sim_fault& f, const sim_event& e) const {
+    if (f.moment != sim_moment::instruction || e.end || e.rank != f.rank || (f.run != any_run && f.run != e.run))
+      return false;
+    const auto& order = plans_[static_cast<size_t>(which_)][f.rank]->lanes[static_cast<size_t>(f.lane)];
+    return f.position < order.size() && order[f.position] == e.id;
+  }
+  [[nodiscard]] bool is_due(const armed_fault& f) const {
+    switch (f.what.moment) {
+      case sim_moment::events:
+        return models_->log.size() >= f.what.after_events;
+      case sim_moment::run:
+        return runs_ >= f.what.run;
+      case sim_moment::time:
+        return schedule_.now_ns() - first_began_ns_ >= f.what.at_ns;
+      case sim_moment::instruction:
+        return f.due;
+    }
+    return false;
+  }
+
+  // Causes a kill, freeze or delay; returns false for a fault of another kind, and if there was nothing to delay.
+  bool cause(const sim_fault& f) {
+    const auto kill = [](const auto& handle) {
+      caf::anon_send_exit(handle, caf::exit_reason::kill);
+      return true;
+    };
+    switch (f.kind) {
+      case sim_fault_kind::kill_rank:
+        return kill(company_->ranks[f.rank]->rank);
+      case sim_fault_kind::kill_lane:
+        return kill(struck_lane(f));
+      case sim_fault_kind::kill_agent:
+        return kill(company_->agent);
+      case sim_fault_kind::kill_supervisor:
+        return kill(company_->supervisor);
+      case sim_fault_kind::kill_loader:
+        return kill(company_->loader);
+      case sim_fault_kind::late_message:
+        return schedule_.hold_any(f.delay);
+      case sim_fault_kind::freeze_lane:
+      case sim_fault_kind::freeze_rank:
+      case sim_fault_kind::freeze_watcher:
+      case sim_fault_kind::freeze_loader:
+      case sim_fault_kind::freeze_disk:
+      case sim_fault_kind::freeze_process:
+        freeze(f);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void freeze(const sim_fault& f) {
+    const auto& rank = *company_->ranks[f.rank];
+    if (f.kind == sim_fault_kind::freeze_lane) schedule_.freeze(struck_lane(f).id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_rank) schedule_.freeze(rank.rank.id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_rank && f.with_lanes)
+      for (const auto& lane : rank.lanes)
+        if (lane) schedule_.freeze(lane.id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_watcher) schedule_.freeze(rank.rank.id(), f.delay, true);
     if (f.kind == sim_fault_kind::freeze_loader) schedule_.freeze(company_->loader.id(), f.delay);
     if (f.kind == sim_fault_kind::freeze_disk) models_->freeze_disk(f.delay);
     if (f.kind == sim_fault_kind::freeze_process) schedule_.stop(f.delay);
+  }
+
+  // Returns the longest time for which all faults together can keep a run from going on.
+  [[nodiscard]] int64_t delays_ns() const {
+    int64_t sum = 0;
+    for (const auto& f : models_->faults) sum += f.what.delay.count();
+    return sum;
   }
 
   const std::vector<shared_rank_plans>& plans_;
@@ -291,7 +360,9 @@ class world {
   bool stopped_ = false;
   uint64_t runs_ = 0;
   std::vector<uint64_t> collectives_;  // number of collectives of all runs, by communicator
-  int64_t run_began_ns_ = 0;
+  int64_t run_began_ns_ = 0, first_began_ns_ = 0;
+  plan::plan_choice which_ = plan::plan_choice::train;  // kind of the current run
+  size_t seen_events_ = 0;                              // number of entries of the log that strike() has seen
   bool seen_struck_ = false;
   double struck_at_s_ = 0;
 };
@@ -351,20 +422,34 @@ core::result<void> check_costs(const plan::cost_model& c) {
   return {};
 }
 
-core::result<void> check_options(const sim_options& o, uint32_t ranks) {
+core::result<void> check_fault(const sim_fault& f, uint32_t ranks) {
+  if (f.delay.count() < 0 || f.at_ns < 0) return no_world("faults with times of at least 0 ns");
+  if (f.rank >= ranks || static_cast<uint32_t>(f.lane) >= plan::num_lanes || !(std::isfinite(f.factor) && f.factor > 0))
+    return no_world(fmt::format("a fault of one of {} ranks, with a factor above 0, got rank {} and {}", ranks, f.rank,
+                                core::number_text(f.factor)));
+  return {};
+}
+
+core::result<void> check_link(const fabric::linear_link& l) {
+  if (!(l.bytes_per_second > 0) || !(std::isfinite(l.latency_us) && l.latency_us >= 0))
+    return no_world("a link of more than 0 bytes a second and a latency of at least 0 us, got " +
+                    core::number_text(l.bytes_per_second) + " and " + core::number_text(l.latency_us));
+  return {};
+}
+
+core::result<void> check_options(const sim_options& o, uint32_t ranks, size_t communicators) {
   TROUPE_TRY(check_costs(o.costs));
   if (!(std::isfinite(o.noise) && o.noise >= 0))
     return no_world("a noise of at least 0, got " + core::number_text(o.noise));
-  if (!(o.link.bytes_per_second > 0) || !(std::isfinite(o.link.latency_us) && o.link.latency_us >= 0))
-    return no_world("a link of more than 0 bytes a second and a latency of at least 0 us, got " +
-                    core::number_text(o.link.bytes_per_second) + " and " + core::number_text(o.link.latency_us));
-  if (o.latency_max.count() < 0 || o.stall_after.count() <= 0 || o.work_min.count() < 0 || o.fault.delay.count() < 0)
+  TROUPE_TRY(check_link(o.link));
+  for (const auto& l : o.links) TROUPE_TRY(check_link(l));
+  if (!o.links.empty() && o.links.size() != communicators)
+    return no_world(fmt::format("a link for each of {} communicators, got {}", communicators, o.links.size()));
+  if (o.latency_max.count() < 0 || o.stall_after.count() <= 0 || o.work_min.count() < 0)
     return no_world("times of at least 0 ns, and a limit of silence above 0 ns");
   if (o.window == 0) return no_world("a window of at least one instruction, got 0");
-  if (o.fault.rank >= ranks || static_cast<uint32_t>(o.fault.lane) >= plan::num_lanes ||
-      !(std::isfinite(o.fault.factor) && o.fault.factor > 0))
-    return no_world(fmt::format("a fault of one of {} ranks, with a factor above 0, got rank {} and {}", ranks,
-                                o.fault.rank, core::number_text(o.fault.factor)));
+  TROUPE_TRY(check_fault(o.fault, ranks));
+  for (const auto& f : o.further_faults) TROUPE_TRY(check_fault(f, ranks));
   return {};
 }
 
@@ -374,8 +459,8 @@ core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options) {
   TROUPE_TRY(check_plans(plans));
   TROUPE_TRY(check_order(plans, order));
-  const auto ranks = static_cast<uint32_t>(plans[static_cast<size_t>(order.front())].size());
-  TROUPE_TRY(check_options(options, ranks));
+  const auto& first = plans[static_cast<size_t>(order.front())];
+  TROUPE_TRY(check_options(options, static_cast<uint32_t>(first.size()), first.front()->layout->communicators.size()));
   sim_result out;
   world w(plans, options);
   for (const auto which : order) {

@@ -25,7 +25,8 @@ using shared_rank_plans = std::vector<std::shared_ptr<const plan::rank_plan>>;  
 struct sim_options {  ///< options of a simulation
   uint64_t seed = 0;
   plan::cost_model costs;
-  fabric::linear_link link;  ///< network link whose latency and bandwidth all collectives have
+  fabric::linear_link link;                ///< network link whose latency and bandwidth all collectives have
+  std::vector<fabric::linear_link> links;  ///< [communicator]: link of its collectives; empty: all have `link`
   /// Largest latency of a message, which is drawn between 0 and this time.
   std::chrono::nanoseconds latency_max{80'000};
   /// Noise of the times: an instruction takes [1, 1 + noise) times its predicted time.
@@ -37,6 +38,7 @@ struct sim_options {  ///< options of a simulation
   uint64_t overflow_in_run = 0;
   uint64_t clip_in_run = 0;  ///< number of the run whose gradient norm is above modelled_norm_limit; 0: none
   sim_fault fault;
+  std::vector<sim_fault> further_faults;  ///< faults besides `fault`; check_ending() knows only that one
 };
 
 /// The result of one run of a plan in a simulation.
@@ -44,6 +46,7 @@ struct sim_run {
   plan::plan_choice which = plan::plan_choice::train;
   run_outcome outcome;     ///< outcome of the run; its `failure` is the run's error, if the run failed
   double seconds = 0;      ///< virtual seconds from the order to the result of the run
+  int64_t began_ns = 0;    ///< virtual time of the run's order, by the clock of the log
   int64_t ended_ns = 0;    ///< virtual time of the run's result, by the clock of the log
   double predicted_s = 0;  ///< seconds that plan::predict() computes for the run's plans
   double patience_s = 0;   ///< time in seconds without progress after which a working lane counts as stalled
@@ -54,17 +57,19 @@ struct sim_result {               ///< result of a simulation: the outcome of ea
   std::vector<sim_event> log;     ///< starts and ends of instructions on all lanes of all ranks, in order
   std::vector<std::string> told;  ///< warnings of ranks that waited for a disk or the loader
   bool fault_struck = false;
-  double fault_at_s = 0;  ///< virtual seconds from the start of the run in which the fault happened
+  double fault_at_s = 0;           ///< virtual seconds from the start of the run in which the fault happened
+  std::vector<int64_t> struck_ns;  ///< [`fault`, then the further ones]: virtual time of the fault; -1: did not happen
+  int64_t began_ns = 0;            ///< virtual time at which the first run was ordered, by the clock of the log
   uint64_t messages = 0;
   uint64_t schedule = 0;  ///< hash of the order of all message deliveries: equal numbers mean the same order
 };
 
 /// Runs the plans of the kinds in `order` one after the other. `plans` holds, by plan_choice, the plans of all ranks;
 /// kinds that are not in `order` may be empty. If a rank reports that the run waits for a disk that does not respond,
-/// the simulation stops the run. Errors (kind `bug`): a run has no result after 4 times its patience_s without an
-/// event, the actors of a failed run did not become idle, or an order after a failure was not refused with the same
-/// words; kind `bad_input`: no order, a kind in `order` without plans, plans that are not those of all ranks of one
-/// job, invalid options.
+/// the simulation stops the run. No fault happens after the last run has ended. Errors (kind `bug`): a run has no
+/// result after 4 times its patience_s without an event, the actors of a failed run did not become idle, or an order
+/// after a failure was not refused with the same words; kind `bad_input`: no order, a kind in `order` without plans,
+/// plans that are not those of all ranks of one job, invalid options.
 core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options);
 

@@ -140,7 +140,7 @@ term_company::term_company(caf::actor_system& system, sim_scheduler& clock, cons
     : system_(system), clock_(clock), plans_(*setup.plans) {
   models_->noise = 0.5;
   models_->seed = setup.seed;
-  models_->fault = setup.fault;
+  models_->arm(setup.fault);
   models_->now_ns = [&clock] { return clock.now_ns(); };
   std::vector<rank_parts> ranks(setup.seat.count);
   for (uint32_t i = 0; i < setup.seat.count; ++i) furnish(ranks[i], setup.seat.first + i, setup);

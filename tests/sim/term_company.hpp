@@ -109,7 +109,7 @@ class term_company {
   /// Sends all actors the request to end; is_at_rest() returns true once they have ended.
   void dismiss();
   [[nodiscard]] bool is_at_rest() const { return models_.use_count() == 1; }
-  [[nodiscard]] bool has_failed_by_fault() const { return models_->struck; }
+  [[nodiscard]] bool has_failed_by_fault() const { return models_->faults.front().struck(); }
 
  private:
   void furnish(rank_parts& x, uint32_t rank, const company_setup& setup);

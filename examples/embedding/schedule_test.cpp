@@ -1,12 +1,11 @@
-// Simulates the topology's schedule with Troupe's own actors on a virtual clock, in many orders of messages. Checks
-// that every run follows its plan, and that a run with a fault ends soon with one error that names the rank. A seed
-// replays a run.
+// Simulates the topology's job with Troupe's own actors on a virtual clock, in many orders of messages: how long a step
+// takes, and that a rank which is lost is named. A seed replays a run. schedule_boost_test.cpp asks more, with
+// Boost.Test.
 #include <cstdio>
 #include <memory>
 
-#include "actors/sim/sim.hpp"
 #include "config/load.hpp"
-#include "job/plans.hpp"
+#include "sim/world.hpp"
 
 using namespace troupe;
 
@@ -14,39 +13,35 @@ namespace {
 
 constexpr uint64_t num_seeds = 200;
 
-int fail(uint64_t seed, const std::string& why) {
-  std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(seed), why.c_str());
+int fail(const std::string& why) {
+  std::fprintf(stderr, "%s\n", why.c_str());
   return 1;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 2) return fail(0, "usage: schedule_test TOPOLOGY.yaml");
+int main(int argc, char** argv) try {
+  if (argc != 2) return fail("usage: schedule_test TOPOLOGY.yaml");
   auto loaded = config::load(argv[1]);
-  if (!loaded) return fail(0, config::render(loaded.error()));
+  if (!loaded) return fail(config::render(loaded.error()));
   // [snippet: simulate]
-  auto steps = job::make_plans(std::make_shared<const config::job_config>(std::move(loaded->config)));
-  if (!steps) return fail(0, steps.error().text);  // `steps`: the checked plans of all ranks
-  const std::vector<actors::shared_rank_plans> plans = {std::move(*steps)};
-  const std::vector<plan::plan_choice> order(3, plan::plan_choice::train);  // three training steps
+  sim::world_options options;
+  options.steps.assign(3, plan::plan_choice::train);
+  options.noise = 0.5;  // instructions take up to half more time, by the seed
+  const sim::world world(std::make_shared<const config::job_config>(std::move(loaded->config)), options);
+  const sim::simulated_run healthy = world.run();
+  if (const auto well = healthy.ended_well(); !well) return fail(well.text());
 
-  size_t struck = 0;
-  double seconds = 0;
-  for (uint64_t seed = 0; seed < num_seeds; ++seed) {
-    actors::sim_options options;
-    options.seed = seed;
-    if (seed % 2 == 1) options.fault = actors::draw_fault(seed, plans, order, options.stall_after);
-    auto result = actors::simulate(plans, order, options);
-    if (!result) return fail(seed, result.error().text);
-    if (auto ok = actors::check_log(plans, *result, options.window); !ok) return fail(seed, ok.error().text);
-    if (auto ok = actors::check_ending(*result, options, order.size()); !ok) return fail(seed, ok.error().text);
-    struck += result->fault_struck ? 1 : 0;
-    if (seed == 0) seconds = result->runs.front().seconds;
-  }
+  const sim::world doomed = world.with(sim::kill(sim::rank{1}).in_step(2));
+  const auto named = sim::for_seeds(num_seeds, [&](uint64_t seed) {
+    const sim::simulated_run run = doomed.run(seed);
+    return run.faults_happened() && run.failed_with("rank 1");
+  });
+  if (!named) return fail(named.text());  // the text says how to replay the seed
   // [end]
-  if (struck == 0) return fail(num_seeds, "no fault ever struck");
-  std::printf("%llu runs, %zu with a fault; a step takes %.2f ms of virtual time\n",
-              static_cast<unsigned long long>(num_seeds), struck, seconds * 1e3);
+  std::printf("a step takes %.2f ms of virtual time; a killed rank is named in %s\n", healthy.step_s().value() * 1e3,
+              named.text().c_str());
   return 0;
+} catch (const sim::world_error& e) {
+  return fail(e.what());
 }

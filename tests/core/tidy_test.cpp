@@ -26,7 +26,7 @@ struct source_file {
 
 const std::vector<std::string> folders = {
     "core",    "families",   "config", "device", "plan",   "telemetry",   "data", "kernels", "fabric", "storage",
-    "formats", "checkpoint", "models", "job",    "actors", "compression", "apps", "cluster", "net"};
+    "formats", "checkpoint", "models", "job",    "actors", "compression", "apps", "cluster", "net",    "sim"};
 
 std::vector<source_file> sources_of(const std::vector<std::string>& names) {
   std::vector<source_file> out;

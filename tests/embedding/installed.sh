@@ -57,7 +57,7 @@ foreach(kind programs modules)
   add_library(parsed_by_${kind} OBJECT ${CMAKE_BINARY_DIR}/parsed.cpp)
 endforeach()
 target_link_libraries(parsed_by_programs PRIVATE troupe::actors troupe::sim)
-target_precompile_headers(parsed_by_programs PRIVATE <actors/session/session.hpp> <actors/host.hpp> <actors/sim/sim.hpp>
+target_precompile_headers(parsed_by_programs PRIVATE <actors/session/session.hpp> <actors/host.hpp> <sim/world.hpp>
   <config/load.hpp>)
 target_link_libraries(parsed_by_modules PRIVATE troupe::troupe)
 target_precompile_headers(parsed_by_modules PRIVATE <ATen/ATen.h> <torch/nn/modules/batchnorm.h>
@@ -74,6 +74,9 @@ add_custom_target(modules)
 add_dependencies(modules own_layers own_compression own_model)
 add_custom_target(programs)
 add_dependencies(programs host schedule_test deepspeed_functions own_pass own_processes own_rates)
+if(TARGET schedule_boost_test)
+  add_dependencies(programs schedule_boost_test)
+endif()
 if(TARGET on_gpu)
   target_precompile_headers(on_gpu REUSE_FROM parsed_by_programs)
   add_dependencies(programs on_gpu)

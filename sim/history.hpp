@@ -1,0 +1,71 @@
+// Owns the record of a simulated run as plain values: which instruction ran when on which lane, and which memory was in
+// use when. Questions about it are in run.hpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/sim/sim.hpp"
+#include "core/error.hpp"
+#include "plan/instruction.hpp"
+#include "plan/plan_choice.hpp"
+
+namespace troupe::sim {
+
+/// An instruction that has started, on the virtual clock.
+struct span {
+  uint64_t step = 1;  ///< number of the step, from 1
+  uint32_t rank = 0;
+  plan::lane lane = plan::lane::compute;
+  uint32_t name = 0;      ///< index in history::names
+  int64_t start_ns = 0;   ///< time of the start; a collective starts when its rank posts it
+  int64_t moving_ns = 0;  ///< time from which the lane works: a collective moves bytes once all members have posted it,
+                          ///< and its communicator has ended the one before
+  int64_t end_ns = 0;  ///< time of the end; history::never if the instruction did not end
+};
+
+/// Bytes that a rank holds for an owner for some time.
+struct holding {
+  uint32_t owner = 0;  ///< index in history::owners
+  uint32_t rank = 0;
+  uint64_t bytes = 0;
+  int64_t from_ns = 0, to_ns = 0;
+};
+
+/// A step (or another run of a plan), from its order to its result.
+struct step_record {
+  plan::plan_choice which = plan::plan_choice::train;
+  int64_t began_ns = 0, ended_ns = 0;
+  std::shared_ptr<const core::error> failure;  ///< error that ended the run; null if the step ended well
+};
+
+/// A fault of the world, and when it happened.
+struct strike {
+  std::string fault;
+  bool happened = false;
+};
+
+/// Everything that is known about a simulated run.
+struct history {
+  static constexpr int64_t never = -1;
+
+  uint64_t seed = 0;
+  std::string replay;  ///< command that replays the run; empty: the program does not draw its seeds
+  uint32_t ranks = 1;
+  std::vector<std::string> names;  ///< names of all instructions of the plans, also of those that did not run
+  std::vector<span> spans;         ///< by their start
+  std::vector<step_record> steps;
+  std::vector<std::string> owners;  ///< owners of memory, as `troupe plan` prints them
+  std::vector<holding> memory;
+  std::vector<strike> faults;
+  std::vector<std::string> warnings;  ///< reports of ranks that waited for a disk or the loader
+};
+
+/// Makes the record of a simulation of these plans (by plan_choice). Memory in slots is held from the start of a slot's
+/// first instruction to the end of its last one, activations from forward to backward as plan/keeping.hpp counts them,
+/// all other memory throughout.
+history record(const std::vector<actors::shared_rank_plans>& plans, const actors::sim_result& result, uint64_t seed);
+
+}  // namespace troupe::sim

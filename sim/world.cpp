@@ -1,0 +1,110 @@
+#include "sim/world.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "config/sections/job_config.hpp"
+#include "job/blueprint.hpp"
+#include "job/plans.hpp"
+
+namespace troupe::sim {
+namespace {
+
+template <class T>
+T value_of(core::result<T> r) {
+  if (!r) throw world_error(r.error());
+  return *std::move(r);
+}
+
+void require(const core::result<void>& r) {
+  if (!r) throw world_error(r.error());
+}
+
+[[noreturn]] void refuse_world(std::string text) {
+  throw world_error({core::error_kind::bad_input, "a simulated world: " + std::move(text)});
+}
+
+std::vector<actors::shared_rank_plans> plans_of(const std::shared_ptr<const config::job_config>& config,
+                                                const std::vector<plan::plan_choice>& steps) {
+  if (config == nullptr) refuse_world("wanted a configuration, got none");
+  std::vector<actors::shared_rank_plans> out(plan::num_plan_choices);
+  for (const auto which : steps) {
+    const auto number = static_cast<size_t>(which);
+    if (number < out.size() && out[number].empty()) out[number] = value_of(job::make_plans(config, which));
+  }
+  return out;
+}
+
+/// Returns true if all ranks of the list are on one host.
+bool is_within_host(const std::vector<uint32_t>& ranks, const stage_of_faults& world) {
+  return std::ranges::all_of(ranks, [&](uint32_t r) { return world.host_of(r) == world.host_of(ranks.front()); });
+}
+
+}  // namespace
+
+world::world(std::shared_ptr<const config::job_config> config, world_options options)
+    : plans_(plans_of(config, options.steps)), options_(std::move(options)) {
+  if (!options_.costs) options_.costs = job::usual_costs(*config);
+  prepare();
+}
+
+world::world(std::vector<actors::shared_rank_plans> plans, world_options options)
+    : plans_(std::move(plans)), options_(std::move(options)) {
+  prepare();
+}
+
+world world::with(fault f) const {
+  world out = *this;
+  out.options_.faults.push_back(std::move(f));
+  out.prepare();
+  return out;
+}
+
+void world::prepare() {
+  if (options_.steps.empty()) refuse_world("wanted at least one step, got none");
+  for (const auto which : options_.steps)
+    if (static_cast<size_t>(which) >= plans_.size() || plans_[static_cast<size_t>(which)].empty())
+      refuse_world(fmt::format("wanted steps of kinds that have plans, got kind {}", static_cast<size_t>(which)));
+  for (const auto which : options_.steps)
+    for (const auto& p : plans_[static_cast<size_t>(which)])
+      if (p == nullptr || p->layout == nullptr || plans_[static_cast<size_t>(which)].size() != p->options().ranks())
+        refuse_world("wanted the plans of all ranks of one job, with their layouts");
+  const stage_of_faults stage{plans_, options_.steps, options_.ranks_per_host};
+  lower_ = {};
+  if (options_.costs) lower_.costs = *options_.costs;
+  lower_.latency_max = options_.latency_max;
+  lower_.noise = options_.noise;
+  lower_.stall_after = options_.stall_after;
+  lower_.work_min = options_.work_min;
+  for (const auto& c : plans_[static_cast<size_t>(options_.steps.front())].front()->layout->communicators)
+    lower_.links.push_back(is_within_host(c.members, stage) ? options_.within_host : options_.between_hosts);
+  num_faults_.clear();
+  for (const fault& f : options_.faults) {
+    require(f.apply_to(lower_, stage));
+    auto faults = value_of(f.faults_in(stage));
+    num_faults_.push_back(faults.size());
+    std::ranges::move(faults, std::back_inserter(lower_.further_faults));
+  }
+}
+
+simulated_run world::run(uint64_t seed) const {
+  actors::sim_options options = lower_;
+  options.seed = seed;
+  const auto result = value_of(actors::simulate(plans_, options_.steps, options));
+  require(actors::check_log(plans_, result, options.window));
+  auto out = std::make_shared<history>(record(plans_, result, seed));
+  size_t next = 1;  // the lower layer's first fault is none
+  for (size_t k = 0; k < options_.faults.size(); ++k) {
+    const fault& f = options_.faults[k];
+    // A fault of several ranks has happened if it has happened to one: the run may have ended before the others.
+    bool happened = f.is_lasting();
+    for (size_t i = 0; i < num_faults_[k]; ++i) happened = result.struck_ns[next++] >= 0 || happened;
+    out->faults.push_back({f.describe(), happened});
+  }
+  return simulated_run(std::move(out));
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,74 @@
+// Simulates a job without hardware, for tests: a world of ranks and hosts with faults, and the run that results.
+// Includes everything that a test needs. Under it are the production actors on a virtual clock (actors/sim/sim.hpp).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/sim/sim.hpp"
+#include "fabric/linear_link.hpp"
+#include "plan/choose/cost.hpp"
+#include "plan/plan_choice.hpp"
+#include "sim/answer.hpp"
+#include "sim/fault.hpp"
+#include "sim/places.hpp"
+#include "sim/run.hpp"
+#include "sim/seeds.hpp"
+
+namespace troupe::config {
+struct job_config;
+}
+
+namespace troupe::sim {
+
+/// Hardware, steps and faults of a simulated world.
+struct world_options {
+  uint64_t seed = 0;  ///< decides the order and the latency of messages, and the noise
+  /// The steps that the world runs, one after the other, each by its plan.
+  std::vector<plan::plan_choice> steps{plan::plan_choice::train, plan::plan_choice::train};
+  /// Rates of the machine. nullopt: the usual ones of the configuration's device and types; of plans, the defaults.
+  std::optional<plan::cost_model> costs = {};
+  uint32_t ranks_per_host = 0;                       ///< 0: all ranks are on one host
+  fabric::linear_link within_host = {};              ///< link of collectives whose members are on one host
+  fabric::linear_link between_hosts = {50, 1.25e9};  ///< link of all other collectives
+  std::chrono::nanoseconds latency_max{80'000};      ///< largest latency of a message between actors
+  double noise = 0;                                  ///< an instruction takes [1, 1 + noise) times its predicted time
+  std::chrono::nanoseconds stall_after{std::chrono::seconds(30)};  ///< limit for waiting ranks (cluster.stall_after)
+  std::chrono::nanoseconds work_min{std::chrono::seconds(60)};     ///< least limit for working ranks
+  std::vector<fault> faults = {};
+};
+
+/// A simulated job. A world is made once and can run many times; the same seed gives the same run, to the last message.
+class world {
+ public:
+  /// Makes a world of the job that `config` describes: writes and proves its plans for the kinds of `options.steps`, as
+  /// job::make_plans() does. Throws world_error with that function's errors, and for options, faults or steps that the
+  /// world does not have.
+  explicit world(std::shared_ptr<const config::job_config> config, world_options options = {});
+  /// Makes a world of plans, by plan_choice; kinds that no step has may be empty.
+  explicit world(std::vector<actors::shared_rank_plans> plans, world_options options = {});
+
+  /// Returns the same world with one more fault.
+  [[nodiscard]] world with(fault f) const;
+
+  /// Runs the steps, with the world's seed or another one. A step that fails ends the run and is part of the result.
+  /// Checks that the actors followed the plans (actors::check_log). Throws world_error (bug) if they did not, or if
+  /// the run did not end.
+  [[nodiscard]] simulated_run run() const { return run(options_.seed); }
+  [[nodiscard]] simulated_run run(uint64_t seed) const;
+
+  [[nodiscard]] const std::vector<actors::shared_rank_plans>& plans() const { return plans_; }
+
+ private:
+  void prepare();
+
+  std::vector<actors::shared_rank_plans> plans_;
+  world_options options_;
+  actors::sim_options lower_;       // options of the lower layer, with everything but the seed
+  std::vector<size_t> num_faults_;  // [fault]: number of its faults in lower_
+};
+
+}  // namespace troupe::sim

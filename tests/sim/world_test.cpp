@@ -1,0 +1,236 @@
+// Tests simulated worlds with real plans: the answers about their runs, every fault, and the refusal of what a world
+// does not have.
+#include "sim/world.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/choose/cost.hpp"
+#include "tests/plan/samples.hpp"
+
+BOOST_AUTO_TEST_SUITE(world)
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto train = plan::plan_choice::train, train_saving = plan::plan_choice::train_saving;
+
+/// Returns plans of three ranks that train, and that save while they train: ZeRO-3, two micro-batches, four units of
+/// one segment.
+std::vector<actors::shared_rank_plans> sharded_plans() {
+  const auto table = plan::chain_table({3000, 6000, 6000, 3000});
+  std::vector<actors::shared_rank_plans> out(plan::num_plan_choices);
+  for (const auto which : {train, train_saving}) {
+    auto options = plan::small_options(3, 3, 2);
+    options.saving.on = plan::saves(which);
+    out[static_cast<size_t>(which)] = plan::plans_of(table, options);
+  }
+  return out;
+}
+
+/// Returns plans of two ranks whose optimizer states are in files.
+std::vector<actors::shared_rank_plans> swapping_plans() {
+  auto options = plan::small_options(2, 3);
+  options.tiers.optimizer = plan::tier::nvme;
+  return {plan::plans_of(plan::chain_table({3000, 6000, 3000}), options)};
+}
+
+/// Returns options of a machine on which a segment takes 1 ms, which is longer than all else, and messages take no
+/// time.
+sim::world_options slow_cores() {
+  sim::world_options out;
+  plan::cost_model costs;
+  costs.flops_per_s = 1e9;
+  out.costs = costs;
+  out.latency_max = 0ns;
+  return out;
+}
+
+std::string refusal(const auto& make) {
+  try {
+    static_cast<void>(make());
+  } catch (const sim::world_error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_healthy_run_has_its_plans_orders_overlaps_and_memory) {
+  const sim::world world(sharded_plans(), slow_cores());
+  const auto run = world.run();
+  BOOST_TEST(run.ended_well());
+  BOOST_TEST(run.log().steps.size() == 2U);
+  BOOST_TEST(run.starts("forward unit 1, micro 1").after("gather unit 1, micro 1, forward"));
+  BOOST_TEST(run.ends("gather unit 2, micro 0, forward").before("forward unit 2, micro 0"));
+  BOOST_TEST(run.starts("update").after("vote"));
+  BOOST_TEST(!run.starts("update").before("vote"));
+  BOOST_TEST(run.on(sim::rank{1})
+                 .order({"forward unit 0, micro 0", "forward unit 3, micro 0", "backward unit 3, micro 0",
+                         "backward unit 0, micro 0", "forward unit 0, micro 1"}));
+  BOOST_TEST(run.starts("forward unit 0, micro 0").after("load, micro 0"));
+  BOOST_TEST(run.idle(plan::lane::compute) < 0.2);
+  BOOST_TEST(run.idle(plan::lane::io).value() == 1);
+  const auto& p = *world.plans().front().front();
+  BOOST_TEST(run.peak("activations").value() == double(p.memory.activations));
+  BOOST_TEST(run.peak("moments").value() > 0);
+  BOOST_TEST(run.peak("gathered parameters") > 0);
+  BOOST_TEST(run.peak("gathered parameters") <= double(p.memory.gathered));
+  BOOST_TEST(run.peak() <= double(p.memory.total()));
+  // The compute lane works nearly all the time, and a step takes what its plan predicts.
+  const double predicted_s = plan::predict(world.plans().front(), *slow_cores().costs).step_s;
+  BOOST_TEST(run.step_s() > 0.9 * predicted_s);
+  BOOST_TEST(run.step_s() < 1.1 * predicted_s);
+}
+
+BOOST_AUTO_TEST_CASE(swaps_overlap_and_wait_for_a_slow_disk) {
+  const sim::world world(swapping_plans(), slow_cores());
+  const auto run = world.run();
+  BOOST_TEST(run.ended_well());
+  BOOST_TEST(run.starts("update 0").after("swap_in states of sub-group 0"));
+  BOOST_TEST(run.peak("windows onto swap files") > 0);
+  const auto slow = world.with(sim::slow_disk(1000)).run();
+  BOOST_TEST(slow.ended_well());
+  BOOST_TEST(slow.faults_happened());
+  BOOST_TEST(slow.step_s().value() > run.step_s().value() + 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_seed_is_the_same_run_and_another_one_is_not) {
+  auto options = slow_cores();
+  options.noise = 0.5;
+  const sim::world world(sharded_plans(), options);
+  BOOST_TEST(sim::for_seeds(10, [&](uint64_t seed) {
+    const auto first = world.run(seed), second = world.run(seed), other = world.run(seed + 1000);
+    return first.step_s() == second.step_s() && first.schedule() == second.schedule() &&
+           first.step_s() != other.step_s() && first.log().seed == seed;
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_rank_is_named_whenever_it_is_killed) {
+  const sim::world world(sharded_plans());
+  const auto in_step = world.with(sim::kill(sim::rank{1}).in_step(2)).run();
+  BOOST_TEST(in_step.failed_with("rank 1"));
+  BOOST_TEST(in_step.log().steps.size() == 2U);
+  BOOST_TEST(in_step.log().steps.front().failure == nullptr);
+  const auto at_start = world.with(sim::kill(sim::rank{2}).when("backward unit 2").in_step(2)).run();
+  BOOST_TEST(at_start.failed_with("rank 2"));
+  BOOST_TEST(at_start.in_step(2).on(sim::rank{2}).starts("backward unit 2").after("forward unit 2, micro 0"));
+  const auto at_once = world.with(sim::kill(sim::rank{0}).at(0ns)).run();
+  BOOST_TEST(at_once.failed_with("rank 0"));
+  BOOST_TEST(at_once.log().steps.size() == 1U);
+  for (const auto& run : {in_step, at_start, at_once}) BOOST_TEST(run.faults_happened());
+}
+
+BOOST_AUTO_TEST_CASE(several_faults_happen_in_one_run) {
+  auto options = slow_cores();
+  options.ranks_per_host = 1;
+  options.steps = {train, train, train};
+  const sim::world world(sharded_plans(), options);
+  const double usual_s = world.run().step_s().value();
+  const auto run = world.with(sim::slow("forward unit 1", 10).on(sim::rank{0}).in_step(1))
+                       .with(sim::freeze(sim::rank{2}, 50ms).in_step(2))
+                       .with(sim::kill(sim::host{1}).in_step(3))
+                       .run();
+  BOOST_TEST(run.faults_happened());
+  BOOST_TEST(run.in_step(1).step_s() > usual_s + 0.0179);  // two micro-batches, each 9 ms longer
+  BOOST_TEST(run.in_step(2).step_s() > 0.05);
+  BOOST_TEST(run.in_step(2).step_s() < usual_s + 0.055);
+  BOOST_TEST(run.failed_with("rank 1"));
+}
+
+BOOST_AUTO_TEST_CASE(slow_and_late_parts_cost_what_they_should) {
+  auto options = slow_cores();
+  options.ranks_per_host = 1;
+  const sim::world world(sharded_plans(), options);
+  const double usual_s = world.run().step_s().value();
+  BOOST_TEST(world.with(sim::slow(sim::rank{1}, 3)).run().step_s() > 2.5 * usual_s);
+  BOOST_TEST(world.with(sim::slow(sim::host{2}, 3).in_step(1)).run().in_step(1).step_s() > 2.5 * usual_s);
+  BOOST_TEST(world.with(sim::slow(sim::host{2}, 3).in_step(1)).run().in_step(2).step_s() < 1.1 * usual_s);
+  const auto late = world.with(sim::late("backward unit 2", 5ms).on(sim::rank{0})).run();
+  BOOST_TEST(late.step_s() > usual_s + 0.0099);
+  BOOST_TEST(late.step_s() < usual_s + 0.012);
+  BOOST_TEST(world.with(sim::late(sim::link{0, 2}, 2ms)).run().step_s() > usual_s + 0.004);
+  BOOST_TEST(world.with(sim::slow(sim::link{0, 1}, 100)).run().step_s() > usual_s + 0.004);
+  BOOST_TEST(world.with(sim::late_message(1ms)).run().ended_well());
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_instruction_is_named_and_a_full_disk_is_said_to_be_full) {
+  auto options = slow_cores();
+  options.steps = {train, train_saving};
+  const sim::world world(sharded_plans(), options);
+  for (const char* name : {"forward unit 1", "gather unit 1"}) {
+    const auto lost = world.with(sim::lose(name).on(sim::rank{1}).in_step(2)).run();
+    BOOST_TEST(lost.faults_happened());
+    BOOST_TEST(lost.failed_with("rank 1"));
+    BOOST_TEST((lost.log().steps.back().failure->kind == core::error_kind::stalled));
+  }
+  const auto full = world.with(sim::full_disk(sim::rank{2})).run();
+  BOOST_TEST(full.faults_happened());
+  BOOST_TEST(full.failed_with("the disk of rank 2 is full"));
+  BOOST_TEST((full.log().steps.back().failure->kind == core::error_kind::no_space));
+  const auto frozen = world.with(sim::freeze_disk(80ms).in_step(2)).run();
+  BOOST_TEST(frozen.ended_well());
+  BOOST_TEST(frozen.faults_happened());
+}
+
+BOOST_AUTO_TEST_CASE(every_seed_with_a_fault_ends_as_the_fault_demands) {
+  auto options = slow_cores();
+  options.noise = 1;
+  options.latency_max = 80us;
+  const sim::world world = sim::world(sharded_plans(), options).with(sim::kill(sim::rank{1}).when("reduce"));
+  BOOST_TEST(sim::for_seeds(30, [&](uint64_t seed) {
+    const auto run = world.run(seed);
+    return run.faults_happened() && run.failed_with("rank 1");
+  }));
+}
+
+BOOST_AUTO_TEST_CASE(what_a_world_does_not_have_is_refused_by_name) {
+  auto options = slow_cores();
+  options.ranks_per_host = 2;
+  const sim::world world(sharded_plans(), options);
+  const auto refused = [&](const sim::fault& f) { return refusal([&] { return world.with(f); }); };
+  const std::pair<sim::fault, const char*> wrong[] = {
+      {sim::kill(sim::rank{3}), "fault kill rank 3: wanted one of 3 ranks, got rank 3"},
+      {sim::kill(sim::host{2}), "wanted one of 2 hosts (ranks_per_host), got host 2"},
+      {sim::kill(sim::rank{0}).in_step(3), "wanted one of the steps 1 to 2, got 3"},
+      {sim::kill(sim::rank{0}).in_step(0), "wanted one of the steps 1 to 2, got 0"},
+      {sim::kill(sim::rank{0}).at(-1ns), "wanted times of at least 0"},
+      {sim::kill(sim::rank{0}).at(1ns).in_step(1), "at() cannot be combined with another moment"},
+      {sim::kill(sim::rank{0}).on(sim::rank{1}), "on() is for faults that name an instruction"},
+      {sim::kill(sim::host{0}).when("forward"), "when() is for killing and freezing a rank"},
+      {sim::kill(sim::rank{0}).when("forwrd unit 1"), "the nearest one is 'forward unit 1'"},
+      {sim::kill(sim::rank{0}).when("load"), "'load, micro 0' is on the control lane, whose times the log lacks"},
+      {sim::slow("gather", 2), "a collective takes the time of its link"},
+      {sim::slow("load", 2), "which does no work"},
+      {sim::slow("forward unit 9", 2), "the nearest one is 'forward unit"},
+      {sim::slow(sim::rank{0}, 0), "wanted a factor above 0, got 0"},
+      {sim::slow(sim::rank{0}, 2).when("forward"), "when() is for killing and freezing a rank"},
+      {sim::slow("forward unit 1", 2).at(1ms), "wanted a step, got a time"},
+      {sim::slow_disk(2).in_step(1), "it has no moment"},
+      {sim::slow(sim::link{0, 1}, 2).at(1ms), "it has no moment"},
+      {sim::slow(sim::link{1, 1}, 2), "wanted a link between two hosts, got one host"},
+      {sim::late(sim::link{0, 5}, 1ms), "got host 5"},
+      {sim::full_disk(sim::rank{0}), "the rank writes to no disk"}};
+  for (const auto& [f, words] : wrong) BOOST_TEST(says(refused(f), words), refused(f) << " | wanted: " << words);
+  options.steps = {plan::plan_choice::evaluate};
+  BOOST_TEST(
+      says(refusal([&] { return sim::world(sharded_plans(), options); }), "wanted steps of kinds that have plans"));
+  options.steps.clear();
+  BOOST_TEST(says(refusal([&] { return sim::world(sharded_plans(), options); }), "wanted at least one step"));
+  options = slow_cores();
+  options.within_host.bytes_per_second = 0;
+  BOOST_TEST(says(refusal([&] { return sim::world(sharded_plans(), options).run(); }), "more than 0 bytes a second"));
+  const std::shared_ptr<const config::job_config> no_config;
+  BOOST_TEST(says(refusal([&] { return sim::world(no_config); }), "wanted a configuration, got none"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -23,7 +23,7 @@ struct span {
   int64_t start_ns = 0;   ///< time of the start; a collective starts when its rank posts it
   int64_t moving_ns = 0;  ///< time from which the lane works: a collective moves bytes once all members have posted it,
                           ///< and its communicator has ended the one before
-  int64_t end_ns = 0;  ///< time of the end; history::never if the instruction did not end
+  int64_t end_ns = 0;     ///< time of the end; history::never if the instruction did not end
 };
 
 /// Bytes that a rank holds for an owner for some time.

@@ -13,8 +13,8 @@ using namespace troupe;
 
 namespace {
 
-// Returns the job on processors of 1 Gflop/s, so that computation takes much longer than communication. Messages between
-// actors take no time.
+// Returns the job on processors of 1 Gflop/s, so that computation takes much longer than communication. Messages
+// between actors take no time.
 sim::world slow_world() {
   auto loaded = config::load(boost::unit_test::framework::master_test_suite().argv[1]);
   if (!loaded) throw std::runtime_error(config::render(loaded.error()));

@@ -46,6 +46,11 @@ uint32_t stage_of_faults::ranks() const {
   return static_cast<uint32_t>(most);
 }
 
+const std::vector<plan::communicator>& stage_of_faults::communicators() const {
+  const auto some = std::ranges::find_if(plans, [](const auto& which) { return !which.empty(); });
+  return some->front()->layout->communicators;
+}
+
 /// Translates one fault for one world.
 class fault::translation {
  public:
@@ -333,7 +338,7 @@ core::result<void> fault::apply_to(actors::sim_options& options, const stage_of_
     return {};
   }
   const auto& ends = std::get<link>(place_);
-  const auto& communicators = world.plans[static_cast<size_t>(world.steps.front())].front()->layout->communicators;
+  const auto& communicators = world.communicators();
   bool any = false;
   for (size_t c = 0; c < communicators.size(); ++c) {
     const auto& members = communicators[c].members;

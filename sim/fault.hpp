@@ -22,6 +22,8 @@ struct stage_of_faults {
   const std::vector<plan::plan_choice>& steps;
   uint32_t ranks_per_host = 0;  ///< 0: all ranks are on host 0
   [[nodiscard]] uint32_t ranks() const;
+  /// Returns the communicators of the job, as the lower layer numbers them. Requires that a kind has plans.
+  [[nodiscard]] const std::vector<plan::communicator>& communicators() const;
   [[nodiscard]] uint32_t host_of(uint32_t rank) const { return ranks_per_host == 0 ? 0 : rank / ranks_per_host; }
   [[nodiscard]] uint32_t hosts() const { return host_of(ranks() - 1) + 1; }
 };

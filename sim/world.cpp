@@ -68,18 +68,19 @@ void world::prepare() {
   for (const auto which : options_.steps)
     if (static_cast<size_t>(which) >= plans_.size() || plans_[static_cast<size_t>(which)].empty())
       refuse_world(fmt::format("wanted steps of kinds that have plans, got kind {}", static_cast<size_t>(which)));
-  for (const auto which : options_.steps)
-    for (const auto& p : plans_[static_cast<size_t>(which)])
-      if (p == nullptr || p->layout == nullptr || plans_[static_cast<size_t>(which)].size() != p->options().ranks())
-        refuse_world("wanted the plans of all ranks of one job, with their layouts");
   const stage_of_faults stage{plans_, options_.steps, options_.ranks_per_host};
+  for (const auto& which : plans_)
+    for (const auto& p : which)
+      if (p == nullptr || p->layout == nullptr || which.size() != stage.ranks() ||
+          p->options().ranks() != stage.ranks())
+        refuse_world("wanted the plans of all ranks of one job, with their layouts");
   lower_ = {};
   if (options_.costs) lower_.costs = *options_.costs;
   lower_.latency_max = options_.latency_max;
   lower_.noise = options_.noise;
   lower_.stall_after = options_.stall_after;
   lower_.work_min = options_.work_min;
-  for (const auto& c : plans_[static_cast<size_t>(options_.steps.front())].front()->layout->communicators)
+  for (const auto& c : stage.communicators())
     lower_.links.push_back(is_within_host(c.members, stage) ? options_.within_host : options_.between_hosts);
   num_faults_.clear();
   for (const fault& f : options_.faults) {

@@ -459,7 +459,7 @@ core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options) {
   TROUPE_TRY(check_plans(plans));
   TROUPE_TRY(check_order(plans, order));
-  const auto& first = plans[static_cast<size_t>(order.front())];
+  const auto& first = *std::ranges::find_if(plans, [](const shared_rank_plans& x) { return !x.empty(); });
   TROUPE_TRY(check_options(options, static_cast<uint32_t>(first.size()), first.front()->layout->communicators.size()));
   sim_result out;
   world w(plans, options);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/load.hpp"
 #include "plan/choose/cost.hpp"
 #include "tests/plan/samples.hpp"
 
@@ -52,6 +53,21 @@ sim::world_options slow_cores() {
   return out;
 }
 
+/// Returns a GPT-2 of two blocks as two stages of a pipeline, with four micro-batches.
+std::shared_ptr<const config::job_config> two_stages(const std::string& pipeline = "2") {
+  const std::string text =
+      "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96}\n"
+      "data: {text: corpus.txt, sequence_length: 16}\n"
+      "steps: 10\n"
+      "train_micro_batch_size_per_gpu: 2\n"
+      "gradient_accumulation_steps: 4\n"
+      "parallel: {data: 1, pipeline: " +
+      pipeline + "}\noptimizer: {type: AdamW, params: {lr: 1.0e-2}}\n";
+  auto loaded = config::load_text(text, "job.yaml", "/base");
+  BOOST_TEST_REQUIRE(loaded.has_value(), (loaded ? std::string() : config::render(loaded.error())));
+  return std::make_shared<const config::job_config>(std::move(loaded->config));
+}
+
 std::string refusal(const auto& make) {
   try {
     static_cast<void>(make());
@@ -90,6 +106,22 @@ BOOST_AUTO_TEST_CASE(a_healthy_run_has_its_plans_orders_overlaps_and_memory) {
   const double predicted_s = plan::predict(world.plans().front(), *slow_cores().costs).step_s;
   BOOST_TEST(run.step_s() > 0.9 * predicted_s);
   BOOST_TEST(run.step_s() < 1.1 * predicted_s);
+}
+
+BOOST_AUTO_TEST_CASE(a_configuration_is_a_world_whose_stages_are_compared_across_ranks) {
+  const sim::world world(two_stages(), slow_cores());
+  const auto run = world.run();
+  BOOST_TEST(run.ended_well());
+  BOOST_TEST(run.on(sim::rank{0}).starts("forward block 0 mlp, micro 2").after("forward block 0 attention, micro 2"));
+  // Rank 0 has the first stage, rank 1 the second.
+  BOOST_TEST(run.starts("forward block 1, micro 0").after("forward block 0, micro 0"));
+  BOOST_TEST(run.starts("backward block 0, micro 3").after("backward block 1, micro 3"));
+  BOOST_TEST(!run.starts("forward block 1, micro 0").after("forward block 0, micro 3"));
+  BOOST_TEST(run.on(sim::rank{0}).idle(plan::lane::compute) > 0.05);  // the bubble
+  const auto killed = world.with(sim::kill(sim::rank{1}).when("forward head, micro 1")).run();
+  BOOST_TEST(killed.faults_happened());
+  BOOST_TEST(killed.failed_with("rank 1"));
+  BOOST_TEST(says(refusal([] { return sim::world(two_stages("9")); }), "parallel.pipeline"));
 }
 
 BOOST_AUTO_TEST_CASE(swaps_overlap_and_wait_for_a_slow_disk) {

@@ -71,7 +71,7 @@ faults = [
     ("sums begin with the first number, not with what a stage writes first", "job/step/collective_form.cpp",
      "x.micro != p.layout->first_micro(x.subject);", "x.micro > 0;", "parity", "any_order"),
     ("samples go by rank, not by data position", "actors/rank.cpp",
-     "s.context->plan().options().mesh.samples_at(s.setup.rank)", "s.setup.rank", "parity", "pipeline"),
+     "data = s.context->plan().options().mesh.samples_at(s.setup.rank);", "data = s.setup.rank;", "parity", "pipeline"),
     ("weight parts write no gradients", "actors/hands/compute_executor.cpp",
      "    run->backward_weight(*this);", "    if (!training()) run->backward_weight(*this);", "parity", "pipeline"),
     ("a micro-batch overwrites the gradients of the one before", "actors/hands/weights/bound_parameters.cpp",

@@ -156,7 +156,7 @@ class training {
       const bool is_exported = session_->steps_done() < config_->steps || export_weights();
       session_->finish({end.error(), {}, config::effective_yaml(loaded_), {}});
       if (unsaved || !is_exported) return unkept_code;
-      return end.error().kind == core::error_kind::stopped ? stopped_code() : 1;
+      return exit_code_of(end.error());
     }
     const bool is_exported = export_weights();
     tell_place(*end);

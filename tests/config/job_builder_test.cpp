@@ -122,16 +122,17 @@ BOOST_AUTO_TEST_CASE(typed_values_are_those_of_a_file) {
 }
 
 BOOST_AUTO_TEST_CASE(what_a_file_would_be_refused_for_is_refused_in_the_same_words) {
+  // Texts are in quotes, as errors cite those that a program sets.
   const std::vector<std::pair<std::string, std::string>> wrong = {{"zero_optimization.stage", "7"},
                                                                   {"zero_optimisation.stage", "2"},
                                                                   {"steps", "\"5\""},
                                                                   {"steps", "-3"},
                                                                   {"optimizer.params.lr", "true"},
                                                                   {"optimizer.params.betas", "[0.9, 0.95, 0.99]"},
-                                                                  {"optimizer.type", "adaw"},
+                                                                  {"optimizer.type", "\"adaw\""},
                                                                   {"bf16.enabled", "1"},
                                                                   {"parallel.data", "null"},
-                                                                  {"data", "[corpus.txt]"},
+                                                                  {"data", "[\"corpus.txt\"]"},
                                                                   {"parameter_groups", "[{match: 3}]"}};
   for (const auto& [key, value] : wrong) {
     builder made("/base", "j");

@@ -24,7 +24,7 @@ struct kept_wishes {
   std::filesystem::path export_folder{};  ///< folder of Hugging Face for the trained weights; empty: none
 };
 
-/// What a run of `troupe.train` was, as known at its end.
+/// The numbers of a run of `troupe.train`, as known at its end.
 struct run_summary {
   uint64_t steps = 0;    ///< number of steps done, those before the run was resumed included
   uint64_t trained = 0;  ///< number of steps that this call has done

@@ -62,7 +62,9 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
   posted_operation& m = **arrived;
   if (m.arrived < rendezvous_.size()) return {};
   const int64_t now = time_.now_ns();
-  m.ready_ns = std::max(now, link_free_ns_) + link_.duration_ns(received_bytes(m.shared, rendezvous_.size()));
+  const int64_t duration_ns = time_.duration_ns ? time_.duration_ns(r.id.sequence)
+                                                : link_.duration_ns(received_bytes(m.shared, rendezvous_.size()));
+  m.ready_ns = std::max(now, link_free_ns_) + duration_ns;
   link_free_ns_ = m.ready_ns;
   for (uint32_t other = 0; other < rendezvous_.size(); ++other) time_.schedule(m.ready_ns - now, other, r.id.sequence);
   return {};

@@ -24,6 +24,8 @@ inline constexpr uint64_t modelled_move_bytes_max = uint64_t{1} << 20;
 struct virtual_time {
   std::function<int64_t()> now_ns;
   std::function<void(int64_t delay_ns, uint32_t rank, uint64_t sequence)> schedule;
+  /// Returns how long the operation `sequence` takes once it has begun; empty: as long as the link needs for its bytes.
+  std::function<int64_t(uint64_t sequence)> duration_ns = {};
 };
 
 /// One simulated communicator. Its operations share one link: each begins when all members have arrived and the

@@ -66,7 +66,7 @@ class recorder {
         if (t.start_ns == history::never) continue;
         int64_t moving_ns = x.sequence == plan::none ? t.start_ns : met.at({x.communicator, x.sequence});
         if (t.end_ns != history::never) moving_ns = std::min(moving_ns, t.end_ns);
-        out_.spans.push_back({number, r, x.lane, numbers_[which][r][x.id], t.start_ns, moving_ns, t.end_ns});
+        out_.spans.push_back({number, r, x.lane, numbers_[which][r][x.id], t.start_ns, moving_ns, t.end_ns, x.id});
       }
       append_memory(out_.memory, *plans[r], times[r], step);
     }

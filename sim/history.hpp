@@ -24,6 +24,7 @@ struct span {
   int64_t moving_ns = 0;  ///< time from which the lane works: a collective moves bytes once all members have posted it,
                           ///< and its communicator has ended the one before
   int64_t end_ns = 0;     ///< time of the end; history::never if the instruction did not end
+  uint32_t id = 0;        ///< number of the instruction in the plan of its rank in this step
 };
 
 /// Bytes that a rank holds for an owner for some time.
@@ -45,6 +46,8 @@ struct step_record {
 struct strike {
   std::string fault;
   bool happened = false;
+  /// Virtual time at which it happened first; if it lasts for the whole run, the begin of the run; -1: did not happen.
+  int64_t at_ns = -1;
 };
 
 /// Everything that is known about a simulated run.

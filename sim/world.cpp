@@ -80,8 +80,11 @@ void world::prepare() {
   lower_.noise = options_.noise;
   lower_.stall_after = options_.stall_after;
   lower_.work_min = options_.work_min;
-  for (const auto& c : stage.communicators())
-    lower_.links.push_back(is_within_host(c.members, stage) ? options_.within_host : options_.between_hosts);
+  for (const auto& c : stage.communicators()) {
+    const bool is_within = is_within_host(c.members, stage);
+    lower_.links.push_back(is_within ? options_.within_host : options_.between_hosts);
+    lower_.predicted_collectives.push_back(is_within && options_.within_host_by_costs);
+  }
   num_faults_.clear();
   for (const fault& f : options_.faults) {
     require(f.apply_to(lower_, stage));
@@ -101,9 +104,12 @@ simulated_run world::run(uint64_t seed) const {
   for (size_t k = 0; k < options_.faults.size(); ++k) {
     const fault& f = options_.faults[k];
     // A fault of several ranks has happened if it has happened to one: the run may have ended before the others.
-    bool happened = f.is_lasting();
-    for (size_t i = 0; i < num_faults_[k]; ++i) happened = result.struck_ns[next++] >= 0 || happened;
-    out->faults.push_back({f.describe(), happened});
+    int64_t at_ns = f.is_lasting() ? result.began_ns : history::never;
+    for (size_t i = 0; i < num_faults_[k]; ++i) {
+      const int64_t struck_ns = result.struck_ns[next++];
+      if (struck_ns >= 0 && (at_ns < 0 || struck_ns < at_ns)) at_ns = struck_ns;
+    }
+    out->faults.push_back({f.describe(), at_ns >= 0, at_ns});
   }
   return simulated_run(std::move(out));
 }

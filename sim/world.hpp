@@ -31,8 +31,10 @@ struct world_options {
   std::vector<plan::plan_choice> steps{plan::plan_choice::train, plan::plan_choice::train};
   /// Rates of the machine. nullopt: the usual ones of the configuration's device and types; of plans, the defaults.
   std::optional<plan::cost_model> costs = {};
-  uint32_t ranks_per_host = 0;                       ///< 0: all ranks are on one host
-  fabric::linear_link within_host = {};              ///< link of collectives whose members are on one host
+  uint32_t ranks_per_host = 0;           ///< 0: all ranks are on one host
+  fabric::linear_link within_host = {};  ///< link of collectives whose members are on one host
+  /// True: these collectives take the times that `troupe plan` predicts by the costs, and not those of `within_host`.
+  bool within_host_by_costs = false;
   fabric::linear_link between_hosts = {50, 1.25e9};  ///< link of all other collectives
   std::chrono::nanoseconds latency_max{80'000};      ///< largest latency of a message between actors
   double noise = 0;                                  ///< an instruction takes [1, 1 + noise) times its predicted time

@@ -71,6 +71,7 @@ class world {
     order->run = ++runs_;
     order->step = runs_ - 1;
     order->collectives_before = collectives_;
+    price_collectives(plans);
     plan::add_collectives(collectives_, plans);
     size_t instructions = 0;
     for (const auto& p : plans) instructions += p->instructions.size();
@@ -214,8 +215,28 @@ class world {
       if ((sequence + member) % 4 == 0)
         schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, lane, what);
     };
+    std::function<int64_t(uint64_t)> duration_ns;
+    if (c < options_.predicted_collectives.size() && options_.predicted_collectives[c])
+      duration_ns = [this, c](uint64_t sequence) { return prices_ns_[c].at(sequence - priced_from_[c]); };
     return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), link_of(c),
-                                        {[this] { return schedule_.now_ns(); }, wake_later}, members);
+                                        {[this] { return schedule_.now_ns(); }, wake_later, duration_ns}, members);
+  }
+  // Computes what the collectives of the next run cost, as plan::predict() does: the largest price of a member, nothing
+  // for one that acts only in skipped or clipped steps.
+  void price_collectives(const shared_rank_plans& plans) {
+    if (options_.predicted_collectives.empty()) return;
+    priced_from_ = collectives_;
+    priced_from_.resize(communicators().size(), 0);
+    prices_ns_.assign(communicators().size(), {});
+    for (const auto& p : plans)
+      for (const uint32_t id : p->lanes[static_cast<size_t>(plan::lane::fabric)]) {
+        const auto& x = p->instructions[id];
+        auto& prices_ns = prices_ns_[x.communicator];
+        if (prices_ns.size() <= x.sequence) prices_ns.resize(x.sequence + 1, 0);
+        if (!plan::acts(x.guard, plan::branch::not_skipped)) continue;
+        const double seconds = plan::predicted_seconds(*p, x, options_.costs);
+        prices_ns[x.sequence] = std::max(prices_ns[x.sequence], static_cast<int64_t>(1e9 * seconds));
+      }
   }
   void furnish(rank_parts& x, uint32_t r) {
     rank_programs programs;
@@ -360,6 +381,10 @@ class world {
   bool stopped_ = false;
   uint64_t runs_ = 0;
   std::vector<uint64_t> collectives_;  // number of collectives of all runs, by communicator
+  // [communicator]: prices of the collectives of the current run by their sequence, and the number of collectives
+  // before it
+  std::vector<std::vector<int64_t>> prices_ns_;
+  std::vector<uint64_t> priced_from_;
   int64_t run_began_ns_ = 0, first_began_ns_ = 0;
   plan::plan_choice which_ = plan::plan_choice::train;  // kind of the current run
   size_t seen_events_ = 0;                              // number of entries of the log that strike() has seen
@@ -445,6 +470,9 @@ core::result<void> check_options(const sim_options& o, uint32_t ranks, size_t co
   for (const auto& l : o.links) TROUPE_TRY(check_link(l));
   if (!o.links.empty() && o.links.size() != communicators)
     return no_world(fmt::format("a link for each of {} communicators, got {}", communicators, o.links.size()));
+  if (!o.predicted_collectives.empty() && o.predicted_collectives.size() != communicators)
+    return no_world(fmt::format("for each of {} communicators whether its collectives take predicted times, got {}",
+                                communicators, o.predicted_collectives.size()));
   if (o.latency_max.count() < 0 || o.stall_after.count() <= 0 || o.work_min.count() < 0)
     return no_world("times of at least 0 ns, and a limit of silence above 0 ns");
   if (o.window == 0) return no_world("a window of at least one instruction, got 0");

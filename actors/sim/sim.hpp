@@ -27,6 +27,9 @@ struct sim_options {  ///< options of a simulation
   plan::cost_model costs;
   fabric::linear_link link;                ///< network link whose latency and bandwidth all collectives have
   std::vector<fabric::linear_link> links;  ///< [communicator]: link of its collectives; empty: all have `link`
+  /// [communicator]: true: its collectives take the times of plan::predict(), by `costs`, and not those of the link;
+  /// empty: none does.
+  std::vector<bool> predicted_collectives;
   /// Largest latency of a message, which is drawn between 0 and this time.
   std::chrono::nanoseconds latency_max{80'000};
   /// Noise of the times: an instruction takes [1, 1 + noise) times its predicted time.

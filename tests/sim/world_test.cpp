@@ -4,6 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -122,6 +123,53 @@ BOOST_AUTO_TEST_CASE(a_configuration_is_a_world_whose_stages_are_compared_across
   BOOST_TEST(killed.faults_happened());
   BOOST_TEST(killed.failed_with("rank 1"));
   BOOST_TEST(says(refusal([] { return sim::world(two_stages("9")); }), "parallel.pipeline"));
+}
+
+BOOST_AUTO_TEST_CASE(collectives_of_a_host_can_take_the_times_of_the_cost_model) {
+  auto options = slow_cores();
+  options.costs->copy_bytes_per_s = 1e6;  // a gather takes tens of milliseconds, and a link less than one
+  options.within_host_by_costs = true;
+  options.steps = {train, train_saving, train};
+  const sim::world world(sharded_plans(), options);
+  const auto run = world.run();
+  BOOST_TEST(run.ended_well());
+  size_t compared = 0;
+  for (const auto& s : run.log().spans) {
+    if (s.lane != plan::lane::fabric) continue;
+    const auto& p = *world.plans()[static_cast<size_t>(options.steps[s.step - 1])][s.rank];
+    const auto& x = p.instructions[s.id];
+    if (!plan::acts(x.guard, plan::branch::not_skipped)) continue;
+    BOOST_TEST_CONTEXT(p.describe(s.id)) {
+      BOOST_TEST(std::abs(double(s.end_ns - s.moving_ns) / 1e9 - plan::predicted_seconds(p, x, *options.costs)) < 1e-5);
+    }
+    ++compared;
+  }
+  BOOST_TEST(compared > 50U);
+  // Between hosts, links decide.
+  options.ranks_per_host = 1;
+  const auto apart = sim::world(sharded_plans(), options).run();
+  for (const auto& s : apart.log().spans)
+    if (s.lane == plan::lane::fabric) BOOST_TEST(s.end_ns - s.moving_ns < 1'000'000);
+}
+
+BOOST_AUTO_TEST_CASE(the_record_has_the_instructions_of_plans_and_the_moments_of_faults) {
+  const sim::world world(sharded_plans(), slow_cores());
+  const auto run = world.with(sim::freeze(sim::rank{1}, 5ms).at(2ms)).with(sim::kill(sim::rank{0}).at(1h)).run();
+  const auto& h = run.log();
+  for (const auto& s : h.spans) {
+    const auto& p = *world.plans()[static_cast<size_t>(h.steps[s.step - 1].which)][s.rank];
+    BOOST_TEST_REQUIRE(s.id < p.instructions.size());
+    BOOST_TEST(p.describe(s.id) == h.names[s.name]);
+  }
+  BOOST_TEST_REQUIRE(h.faults.size() == 2U);
+  BOOST_TEST(h.faults[0].at_ns >= h.steps.front().began_ns + 2'000'000);
+  BOOST_TEST(h.faults[0].at_ns < h.steps.front().began_ns + 3'500'000);
+  BOOST_TEST(h.faults[1].at_ns == sim::history::never);
+  BOOST_TEST(!h.faults[1].happened);
+  auto options = slow_cores();
+  options.ranks_per_host = 1;
+  const auto slow = sim::world(sharded_plans(), options).with(sim::slow(sim::link{0, 1}, 2)).run();
+  BOOST_TEST(slow.log().faults.front().at_ns == slow.log().steps.front().began_ns);
 }
 
 BOOST_AUTO_TEST_CASE(swaps_overlap_and_wait_for_a_slow_disk) {

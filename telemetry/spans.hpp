@@ -17,6 +17,9 @@ struct interval {
   [[nodiscard]] int64_t length_ns() const { return end_ns - start_ns; }
 };
 
+/// Start of an instruction that did not run, in the times of a step that failed.
+inline constexpr int64_t not_run_ns = -1;
+
 /// The shift that was added to times of another machine, so that they are times of the clock on the machine of the
 /// process that leads the job.
 struct clock_shift {

@@ -125,6 +125,7 @@ std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64
     const auto ready = readiness_of(c);
     const auto stages = plan::stages_of(*p.layout, p.options().mesh.pipeline_at(p.rank));
     for (const auto& x : p.instructions) {
+      if (c.spans[x.id].start_ns == not_run_ns) continue;
       const uint32_t stage = plan::pipeline_ranks(*p.layout) == 1 ? plan::none : plan::stage_served(*p.layout, x);
       const bool computes = x.lane == plan::lane::compute && stage != plan::none;
       const auto chunk = computes ? static_cast<size_t>(std::ranges::find(stages, stage) - stages.begin()) : 0;

@@ -33,6 +33,16 @@ names names_of(const std::vector<rank_spans>& step) {
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(what_did_not_run_has_no_event) {
+  auto step = played_gpt(2);
+  const size_t all = names_of(step).events.size();
+  for (const uint32_t id : step.front().plan->lanes[static_cast<size_t>(plan::lane::shard)])
+    step.front().spans[id] = {not_run_ns, not_run_ns};
+  const auto n = names_of(step);
+  BOOST_TEST(n.events.size() == all - step.front().plan->lanes[static_cast<size_t>(plan::lane::shard)].size());
+  for (const auto& e : n.events) BOOST_TEST(e.at("ts").get<double>() >= 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_rank_that_has_the_whole_model_is_a_process_with_its_lanes) {
   const auto n = names_of(played_gpt(2));
   BOOST_TEST(n.processes.at(1) == "rank 1");

@@ -9,7 +9,7 @@
 #include "apps/base/common_options.hpp"
 #include "apps/base/exit_code.hpp"
 #include "apps/base/idle_options.hpp"
-#include "apps/base/integer_options.hpp"
+#include "apps/plan/rate_options.hpp"
 
 namespace troupe::apps {
 
@@ -37,12 +37,7 @@ plan_command::plan_command(CLI::App& app)
       "every way to divide the ranks among degrees that are auto: its step, its memory, or why it is refused");
   command_->add_flag("--layers", arguments_.layers, "show the model's modules, and plan nothing");
   add_json(*command_, arguments_.form, "as JSON: the summary, or --degrees, --layers, --explain");
-  command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
-  command_
-      ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")
-      ->check(positive_number(false));
-  command_->add_option("--disk-write", arguments_.disk_write_gb_per_s, "GB/s of writing, likewise")
-      ->check(positive_number(false));
+  add_rates(*command_, arguments_);
   command_->add_flag("--estimate", arguments_.estimate,
                      "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
   command_->add_flag("--explain", arguments_.explain, "what each pass added, moved and removed, and why");

@@ -1,12 +1,12 @@
-// Chooses the costs that `troupe plan` assumes: default rates, or rates that are measured on this machine, and the disk
-// rates of its arguments.
+// Chooses the costs that `troupe plan` and `troupe simulate` assume: default rates, or rates that are measured on this
+// machine, and the disk rates of its arguments.
 #pragma once
 
 #include <cstdio>
 #include <string>
 
 #include "apps/base/error_line.hpp"
-#include "apps/plan/show_plan.hpp"
+#include "apps/plan/rate_arguments.hpp"
 #include "config/sections/job_config.hpp"
 #include "job/blueprint.hpp"
 #include "job/measured_costs.hpp"
@@ -15,7 +15,7 @@
 namespace troupe::apps {
 
 /// Returns the rates of this machine, measured or usual; disk rates in the arguments replace those of the cost model.
-inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a,
+inline plan::cost_model costs_of(const config::job_config& c, const rate_arguments& a,
                                  const job::product_meter& products) {
   auto out = a.measure ? job::measured_costs(c, products, [](const std::string& line) { print_error_line(line); })
                        : job::usual_costs(c);

@@ -41,6 +41,15 @@ json memory_json(const plan::timeline& t) {
   return out;
 }
 
+/// Returns how many instructions each lane runs, and how long it does not work in the predicted step.
+json lanes_json(const plan::rank_plan& p, const plan::rank_timeline& t) {
+  json out = json::object();
+  for (uint32_t l = 0; l < plan::num_lanes; ++l)
+    out[std::string(plan::name_of(static_cast<plan::lane>(l)))] = {{"instructions", p.lanes[l].size()},
+                                                                   {"idle_s", t.idle_s[l]}};
+  return out;
+}
+
 uint64_t parameters_of(const plan::rank_plan& p) {
   uint64_t all = 0;  // number of elements of all parameters, a teacher's included
   for (const auto& q : p.table().parameters) all += q.is_copy() ? 0 : q.numel();
@@ -64,6 +73,7 @@ std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline
            {"rank", p.rank},
            {"instructions", p.instructions.size()},
            {"collectives", p.lanes[static_cast<size_t>(plan::lane::fabric)].size()},
+           {"lanes", lanes_json(p, t)},
            {"predicted",
             {{"step_s", timeline.step_s},
              {"compute_s", t.compute_s},

@@ -56,8 +56,8 @@ std::string estimate_summary(const job::blueprint& b, const plan::cost_model& co
 std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& costs);
 
 /// Returns the memory of each rank by owner (or of one rank of each class of equal ranks, with the number of ranks),
-/// the predicted step of the plan with index `mine`, and its disk traffic. `saving` is the timeline of a step in which
-/// a checkpoint is saved; null: the job saves none.
+/// the predicted step of the plan with index `mine`, the instructions and idle time of its lanes, and its disk traffic.
+/// `saving` is the timeline of a step in which a checkpoint is saved; null: the job saves none.
 std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
                          const plan::timeline* saving);
 

@@ -5,11 +5,12 @@
 #include <string>
 
 #include "apps/base/configuration.hpp"
+#include "apps/plan/rate_arguments.hpp"
 #include "job/measured_costs.hpp"
 
 namespace troupe::apps {
 
-struct plan_arguments : common_arguments {
+struct plan_arguments : common_arguments, rate_arguments {
   std::string format = "summary";  ///< format of the output: summary, table, perfetto, dot, schedule
   bool transfers = false;          ///< true: the format `schedule` shows sends and receives
   std::string trace_file;          ///< file for the predicted step as Perfetto JSON; empty: none
@@ -21,9 +22,6 @@ struct plan_arguments : common_arguments {
   /// True: the model's layers are shown, instead of a format; nothing is planned.
   bool layers = false;
   output_form form = output_form::text;  ///< text or JSON, for the outputs summary, degrees, layers and explain
-  bool measure = false;                  ///< true: this machine's rates are measured first, as in a run
-  /// Rates of the disk in 10^9 bytes per second; 0: default or measured rates.
-  double disk_read_gb_per_s = 0, disk_write_gb_per_s = 0;
   bool estimate = false;  ///< true: rules of thumb are shown next to the plan's own peak of memory, instead of a format
   bool explain = false;   ///< true: the changes of each pass to the rank's plan are shown, instead of a format
 };

@@ -417,6 +417,13 @@ BOOST_AUTO_TEST_CASE(json_alone_is_the_summary) {
   BOOST_TEST(read.at("ranks") == 2);
   BOOST_TEST(read.at("predicted").at("step_s").get<double>() > 0);
   BOOST_TEST_REQUIRE(read.at("memory").size() == 2U);
+  size_t instructions = 0;
+  for (const auto& [lane, of] : read.at("lanes").items()) {
+    instructions += of.at("instructions").get<size_t>();
+    BOOST_TEST(of.at("idle_s").get<double>() <= read.at("predicted").at("step_s").get<double>(), lane);
+  }
+  BOOST_TEST(instructions == read.at("instructions").get<size_t>());
+  BOOST_TEST(read.at("lanes").at("fabric").at("instructions") == read.at("collectives"));
   uint64_t all = 0;
   for (const auto& [owner, bytes] : read.at("memory")[0].at("owners").items()) all += bytes.get<uint64_t>();
   BOOST_TEST(all == read.at("memory")[0].at("total_bytes").get<uint64_t>());

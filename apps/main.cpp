@@ -38,6 +38,7 @@
 #include "apps/run/asking/ask_command.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "apps/run/train_options.hpp"
+#include "apps/simulate/simulate_command.hpp"
 
 namespace {
 
@@ -93,6 +94,7 @@ int run(int argc, char** argv) {
   apps::launch_command launch(app);
   apps::cert_command cert(app);
   apps::plan_command plan(app);
+  apps::simulate_command simulate(app);
   apps::schedule_command schedule(app);
   apps::config_command configuration(app);
   apps::data_command data(app);
@@ -119,6 +121,7 @@ int run(int argc, char** argv) {
     return apps::usage_exit(app, e);
   }
   if (plan.chosen()) return plan.measures() ? execute_trainer(argc, argv) : plan.run({});
+  if (simulate.chosen()) return execute_trainer(argc, argv);  // the actors, which this program does not load
   if (schedule.chosen()) return schedule.run();
   if (checkpoint.chosen()) return checkpoint.run();
   if (compress.chosen()) return compress.computes() ? execute_trainer(argc, argv) : compress.run({});

@@ -17,6 +17,8 @@
 #include "apps/plan/plan_command.hpp"
 #include "apps/run/train.hpp"
 #include "apps/run/train_options.hpp"
+#include "apps/simulate/job_simulation.hpp"
+#include "apps/simulate/simulate_command.hpp"
 #include "models/cuda/open.hpp"
 
 namespace {
@@ -41,6 +43,7 @@ int run(int argc, char** argv) {
   auto* train_command = app.add_subcommand("train", "train the model that a topology describes");
   add_train_options(*train_command, t);
   plan_command plan(app);
+  simulate_command simulate(app);
   compress_command compress(app);
   evaluate_command evaluate(app);
   read_numbers_as_files_do(app);
@@ -53,6 +56,7 @@ int run(int argc, char** argv) {
   }
   if (compress.chosen()) return compress.run(open_calibration);
   if (evaluate.chosen()) return run_evaluation(evaluate);
+  if (simulate.chosen()) return show_simulation(simulate.arguments(), measured_products);
   return plan.chosen() ? plan.run(measured_products) : train(t);
 }
 

@@ -22,6 +22,7 @@ constexpr command_example examples[] = {
     {"", "troupe train examples/smallest.yaml"},
     {"train", "troupe train examples/smallest.yaml --steps 20 --set zero_optimization.stage=2"},
     {"plan", "troupe plan examples/smallest.yaml --explain"},
+    {"simulate", "troupe simulate examples/smallest.yaml --fault 'rank 1 dies at step 2'"},
     {"schedule", "troupe schedule 1f1b --ranks 4 --micro-batches 8"},
     {"config", "troupe config check examples/smallest.yaml"},
     {"config check", "troupe config check examples/smallest.yaml --set seed=2"},

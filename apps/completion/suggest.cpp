@@ -53,7 +53,8 @@ found values_of(const CLI::Option& o, const std::string& typed, const std::strin
     for (auto& one : out) one.text = before + one.text;
     return out;
   }
-  if (type.starts_with("UINT") || type.starts_with("INT") || type.starts_with("FLOAT")) return out;
+  for (const char* const no_file : {"UINT", "INT", "FLOAT", "SENTENCE"})
+    if (type.starts_with(no_file)) return out;
   return suggest_files(typed, before);
 }
 

@@ -110,6 +110,10 @@ BOOST_AUTO_TEST_CASE(commands_options_files_and_keys_are_offered_in_their_places
   BOOST_TEST(has_word(suggested(at, {"compress", "--to", ""}), "compressed-tensors:nvfp4"));
   for (const char* one : {"1f1b", "search", "job.yaml"})
     BOOST_TEST(has_word(suggested(at, {"schedule", ""}), one), one);
+  for (const char* one : {"--fault", "--seed", "--set", "--trace"})
+    BOOST_TEST(has_word(suggested(at, {"simulate", "--"}), one), one);
+  BOOST_TEST(has_word(suggested(at, {"simulate", ""}), "job.yaml"));
+  BOOST_TEST(suggested(at, {"simulate", "--fault", ""}).empty());
   BOOST_TEST(suggested(at, {"no such command", "--"}).size() > 0U);
 }
 

@@ -1,0 +1,37 @@
+// Owns the options of `troupe simulate FILE`, which runs a job on a virtual clock. Leaves the work to
+// job_simulation.hpp, which only troupe-train has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/base/configuration.hpp"
+#include "apps/base/output_form.hpp"
+#include "apps/base/program_command.hpp"
+#include "apps/plan/rate_arguments.hpp"
+
+namespace troupe::apps {
+
+struct simulate_arguments : common_arguments, rate_arguments {
+  uint64_t steps = 0;               ///< number of steps; 0: two, or up to the last step that a fault names
+  std::vector<std::string> faults;  ///< sentences (fault_sentence.hpp)
+  uint64_t seed = 0;                ///< decides the order and the latency of all messages
+  std::string trace_file;           ///< file for the simulated steps as Perfetto JSON; empty: none
+  uint32_t ranks_per_host = 0;      ///< consecutive ranks of each host; 0: by cluster.hosts, else all on one host
+  double network_gb_per_s = 0;      ///< rate between two hosts in 10^9 bytes per second; 0: the usual one
+  output_form form = output_form::text;
+};
+
+class simulate_command : public program_command {
+ public:
+  /// Adds `simulate`; `parent` must outlive this object, which must not be moved.
+  explicit simulate_command(CLI::App& parent);
+
+  [[nodiscard]] const simulate_arguments& arguments() const { return arguments_; }
+
+ private:
+  simulate_arguments arguments_;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,87 @@
+// Simulates the first steps of a job, without faults and with them, and owns what was found, as plain values. Leaves
+// the command to job_simulation.hpp, texts to simulation_text.cpp and simulation_json.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/simulate/fault_sentence.hpp"
+#include "apps/simulate/memory_peaks.hpp"
+#include "apps/simulate/step_parts.hpp"
+#include "core/error.hpp"
+#include "fabric/linear_link.hpp"
+#include "job/blueprint.hpp"
+#include "plan/plan_choice.hpp"
+#include "sim/run.hpp"
+
+namespace troupe::apps {
+
+/// Largest number of instructions of all ranks in all steps that a command simulates; more would take minutes and
+/// gigabytes.
+inline constexpr uint64_t simulated_instructions_max = 4'000'000;
+
+/// Link between two hosts unless the user states another rate: Ethernet of 10 Gbit/s.
+inline constexpr fabric::linear_link usual_network{50, 1.25e9};
+
+struct simulation_wish {
+  std::vector<fault_sentence> faults;
+  uint64_t steps = 0;  ///< 0: two, or up to the last step that a fault names
+  uint64_t seed = 0;
+  uint32_t ranks_per_host = 0;  ///< 0: by cluster.hosts, else all ranks on one host
+  std::optional<double> network_bytes_per_s;
+};
+
+/// Groups of ranks whose collectives are alike: as many ranks, bytes and hosts.
+struct collective_traffic {
+  std::string name;             ///< name of the communicator, such as "data"
+  std::vector<uint32_t> ranks;  ///< members of the first group
+  std::vector<uint32_t> hosts;  ///< hosts of these members
+  uint32_t groups = 1;
+  uint64_t collectives = 0;  ///< number of a group's collectives in a training step
+  uint64_t bytes = 0;        ///< bytes that they move in a step, of all members of a group together
+};
+
+/// One run on the virtual clock.
+struct simulated_outcome {
+  sim::simulated_run run{nullptr};
+  std::vector<step_parts> parts;  ///< [rank]; empty if no step ended well
+  double step_s = 0;              ///< mean of the steps that ended well; 0 if none did
+  double total_s = 0;             ///< seconds of all steps, of a failed one up to its error
+};
+
+/// The costs of a failure for a job that is started again at its latest checkpoint.
+struct fault_loss {
+  uint64_t failed_step = 0;
+  double noticed_after_s = 0;   ///< seconds from the latest fault that happened to the error
+  uint64_t resumed_behind = 0;  ///< step behind which the job resumes; 0: at its start
+  double lost_s = 0;            ///< seconds of the steps that have to be computed again, and of the failed one
+};
+
+struct simulation {
+  std::vector<actors::shared_rank_plans> plans;  ///< plans of all ranks, by plan_choice
+  std::vector<plan::plan_choice> steps;
+  plan::cost_model costs;
+  uint32_t ranks = 1, hosts = 1, ranks_per_host = 0;
+  fabric::linear_link network;
+  double predicted_s = 0;       ///< seconds of a training step as `troupe plan` predicts it
+  double model_flops = 0;       ///< flops of a step's forward and backward on all ranks, without recomputation
+  double peak_flops_per_s = 0;  ///< assumed rate of products of all ranks together, or of their device
+  std::vector<collective_traffic> traffic;
+  std::vector<memory_peak> memory;  ///< peaks of the run without faults
+  simulated_outcome healthy;
+  std::vector<fault_sentence> faults;
+  std::optional<simulated_outcome> faulty;  ///< the run with all faults; nullopt: there are none
+  std::optional<fault_loss> loss;           ///< nullopt: the run with faults ended well, or there are no faults
+
+  /// Fraction of the assumed peak that a step's model flops use.
+  [[nodiscard]] double mfu() const { return model_flops / (healthy.step_s * peak_flops_per_s); }
+};
+
+/// Runs the job of a blueprint, with the costs of the blueprint's predictions. Errors: those of plans; bad_input: a
+/// fault or a number of steps that the job does not have, hosts that do not divide its ranks, too many instructions.
+core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_model& costs, simulation_wish wish);
+
+}  // namespace troupe::apps

@@ -1,0 +1,226 @@
+// Tests `troupe simulate`: the parts of a step, its agreement with `troupe plan`, faults and what they cost, and the
+// refusal of what a job does not have.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/apps/topology.hpp"
+
+BOOST_AUTO_TEST_SUITE(simulate)
+
+using namespace troupe::tests;
+using nlohmann::json;
+
+namespace {
+
+/// Settings with which a segment computes for longer than messages take.
+const std::vector<std::string> large = {"--set", "model.n_embd=256", "--set", "model.n_layer=3"};
+const std::vector<std::string> piped = {
+    "--set", "parallel.pipeline=2",           "--set", "parallel.data=1",
+    "--set", "gradient_accumulation_steps=4", "--set", "model.tie_word_embeddings=false"};
+
+finished simulated(const command_folder& f, std::vector<std::string> words) {
+  words.insert(words.begin(), {"simulate", "job.yaml"});
+  return f.troupe(words);
+}
+
+json found(const command_folder& f, std::vector<std::string> words, const std::vector<std::string>& more = large) {
+  words.emplace_back("--json");
+  words.insert(words.end(), more.begin(), more.end());
+  const auto did = check_exit(0, simulated(f, std::move(words)));
+  return json::parse(did.out);
+}
+
+double sum_of(const json& parts) {
+  double out = 0;
+  for (const auto& [name, seconds] : parts.items()) {
+    BOOST_TEST(seconds.get<double>() >= 0, name);
+    out += seconds.get<double>();
+  }
+  return out;
+}
+
+/// Checks that the parts of a run sum to its step, on each rank and in the mean.
+void check_sums(const json& run) {
+  const double step_s = run.at("step_s");
+  BOOST_TEST(std::abs(sum_of(run.at("parts")) - step_s) < 1e-9);
+  for (const auto& rank : run.at("parts_of_ranks")) BOOST_TEST(std::abs(sum_of(rank) - step_s) < 1e-9);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_step_is_divided_into_parts_that_sum_to_it) {
+  const command_folder f;
+  const auto text = check_exit(0, simulated(f, {}));
+  for (const char* part : {"2 ranks on 1 host, 2 steps, seed 0\n", "troupe plan predicts ", "  compute  ", "  update  ",
+                           "  in all  ", "MFU ", "  collectives of a step  ", "  activations  "})
+    BOOST_TEST(has(text.out, part), part << " is not in\n" << text.out);
+  BOOST_TEST(!has(text.out, "pipeline bubble"), text.out);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+
+  const auto sharded = found(f, {"--steps", "3"});
+  check_sums(sharded.at("run"));
+  BOOST_TEST(sharded.at("run").at("steps").size() == 3U);
+  BOOST_TEST(sharded.at("run").at("parts_of_ranks").size() == 2U);
+  BOOST_TEST(sharded.at("run").at("parts").at("bubble_s") == 0);
+  BOOST_TEST(sharded.at("mfu").get<double>() > 0.1);
+  BOOST_TEST(sharded.at("mfu").get<double>() < 1);
+  BOOST_TEST(!sharded.contains("faults"));
+
+  const auto cut = found(f, piped);
+  check_sums(cut.at("run"));
+  BOOST_TEST(cut.at("run").at("parts").at("bubble_s").get<double>() > 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_simulated_is_what_is_planned) {
+  const command_folder f;
+  const auto s = found(f, {"--disk-read", "1"});
+  auto words = std::vector<std::string>{"plan", "job.yaml", "--json", "--disk-read", "1"};
+  words.insert(words.end(), large.begin(), large.end());
+  const auto p = json::parse(check_exit(0, f.troupe(words)).out);
+  BOOST_TEST(s.at("predicted_step_s").get<double>() == p.at("predicted").at("step_s").get<double>());
+  BOOST_TEST(s.at("run").at("step_s").get<double>() > 0.8 * p.at("predicted").at("step_s").get<double>());
+  BOOST_TEST(s.at("run").at("step_s").get<double>() < 1.25 * p.at("predicted").at("step_s").get<double>());
+  BOOST_TEST(s.at("rates").at("disk_read_bytes_per_s") == 1e9);
+  uint64_t collectives = 0;
+  for (const auto& x : s.at("collectives")) collectives += x.at("collectives").get<uint64_t>();
+  BOOST_TEST(collectives == p.at("collectives").get<uint64_t>());
+  for (const auto& x : s.at("memory")) {
+    BOOST_TEST(x.at("peak_bytes").get<uint64_t>() <= x.at("planned_bytes").get<uint64_t>(), x.dump());
+    if (x.at("owner") == "in all") continue;
+    uint64_t most = 0;
+    for (const auto& rank : p.at("memory"))
+      most = std::max(most, rank.at("owners").at(x.at("owner").get<std::string>()).get<uint64_t>());
+    BOOST_TEST(x.at("planned_bytes") == most, x.dump());
+  }
+  BOOST_TEST(s.at("memory").back().at("owner") == "in all");
+}
+
+BOOST_AUTO_TEST_CASE(the_same_seed_prints_the_same_bytes_and_another_one_is_another_run) {
+  const command_folder f;
+  const std::vector<std::string> typed = {"--fault", "rank 1 dies at step 2", "--trace", "t.json", "--seed", "7"};
+  const auto first = check_exit(0, simulated(f, typed));
+  const auto trace = scratch_folder::read(f.folder / "t.json");
+  const auto second = check_exit(0, simulated(f, typed));
+  BOOST_TEST(first.out == second.out);
+  BOOST_TEST(trace == scratch_folder::read(f.folder / "t.json"));
+  const auto seconds = [&](const char* seed) { return found(f, {"--seed", seed}).at("run").at("total_s"); };
+  BOOST_TEST(seconds("7") == seconds("7"));
+  BOOST_TEST(seconds("7") != seconds("8"));
+}
+
+BOOST_AUTO_TEST_CASE(a_dead_rank_is_named_with_what_is_lost) {
+  const command_folder f;
+  const auto text = check_exit(0, simulated(f, {"--fault", "rank 1 dies at step 4"}));
+  for (const char* part : {"4 steps, seed 0\n", "fault: rank 1 dies at step 4\n  happened at ", ", in step 4\n",
+                           "noticed ", "step 4 fails:\n  ", "rank 1", "cost: there is no whole checkpoint"})
+    BOOST_TEST(has(text.out, part), part << " is not in\n" << text.out);
+
+  const auto j = found(f, {"--fault", "rank 1 dies at step 4", "--set", "checkpoint.every_steps=2"}).at("faults");
+  BOOST_TEST(j.at("sentences")[0].at("happened") == true);
+  const auto& failure = j.at("failure");
+  BOOST_TEST(has(failure.at("error").get<std::string>(), "rank 1"));
+  BOOST_TEST(failure.at("step") == 4);
+  BOOST_TEST(failure.at("resumed_behind_step") == 2);
+  BOOST_TEST(failure.at("noticed_after_s").get<double>() >= 0);
+  const auto& steps = j.at("steps");
+  BOOST_TEST_REQUIRE(steps.size() == 4U);
+  BOOST_TEST(steps[2].at("saves") == true);
+  BOOST_TEST(steps[2].at("ended_well") == true);
+  BOOST_TEST(steps[3].at("ended_well") == false);
+  const double lost_s = failure.at("lost_s");
+  BOOST_TEST(lost_s > steps[2].at("seconds").get<double>());
+  BOOST_TEST(lost_s < j.at("total_s").get<double>());
+  // The latest whole checkpoint is that of a step which has ended.
+  const auto early = found(f, {"--fault", "rank 0 dies at step 3", "--set", "checkpoint.every_steps=2"});
+  BOOST_TEST(early.at("faults").at("failure").at("resumed_behind_step") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_only_delays_costs_what_it_should) {
+  const command_folder f;
+  const auto frozen = found(f, {"--fault", "rank 1 freezes at step 2 for 5 s"});
+  BOOST_TEST(frozen.at("faults").at("failure").is_null());
+  BOOST_TEST(frozen.at("faults").at("more_s").get<double>() > 4.9);
+  BOOST_TEST(frozen.at("faults").at("more_s").get<double>() < 5.2);
+  check_sums(frozen.at("faults"));
+  const auto text = check_exit(0, simulated(f, {"--fault", "rank 1 freezes at step 2 for 5 s"}));
+  BOOST_TEST(has(text.out, "the run goes on: no error\ncost: 2 steps take "), text.out);
+  BOOST_TEST(has(text.out, "with faults\n"), text.out);
+
+  const auto slow = found(f, {"--fault", "rank 1 is 3 times slower"});
+  const auto waiting = [](const json& run) {
+    const auto& of = run.at("parts_of_ranks")[0];
+    return of.at("waiting_s").get<double>() + of.at("exposed_communication_s").get<double>();
+  };
+  BOOST_TEST(waiting(slow.at("faults")) > waiting(slow.at("run")) + 0.5 * slow.at("run").at("step_s").get<double>());
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_and_a_slow_link_are_simulated) {
+  const command_folder f;
+  const auto full =
+      found(f, {"--fault", "the disk is full on rank 1 at step 2", "--set", "checkpoint.every_steps=1"}, {});
+  BOOST_TEST(has(full.at("faults").at("failure").at("error").get<std::string>(), "the disk of rank 1 is full"));
+  const auto link = found(f, {"--ranks-per-host", "1", "--network", "0.5", "--fault", "link 0-1 is 10 times slower"});
+  BOOST_TEST(link.at("hosts") == 2);
+  BOOST_TEST(link.at("collectives")[0].at("hosts") == json({0, 1}));
+  BOOST_TEST(link.at("faults").at("more_s").get<double>() > 0);
+  BOOST_TEST(link.at("faults").at("sentences")[0].at("at_s") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_trace_shows_every_step_and_the_fault) {
+  const command_folder f;
+  check_exit(0, simulated(f, {"--trace", "t.json", "--fault", "rank 1 dies when update starts in step 2"}));
+  const auto events = json::parse(scratch_folder::read(f.folder / "t.json")).at("traceEvents");
+  std::set<int> steps, ranks;
+  size_t faults = 0;
+  for (const auto& e : events) {
+    if (e.at("ph") == "i") {
+      ++faults;
+      BOOST_TEST(e.at("name") == "fault: rank 1 dies when update starts in step 2");
+    }
+    if (e.at("ph") != "X") continue;
+    steps.insert(e.at("args").at("step").get<int>());
+    ranks.insert(e.at("pid").get<int>());
+    BOOST_TEST(e.at("ts").get<double>() >= 0);
+    BOOST_TEST(e.at("dur").get<double>() >= 0);
+  }
+  BOOST_TEST(faults == 1U);
+  BOOST_TEST((steps == std::set<int>{0, 1}));
+  BOOST_TEST((ranks == std::set<int>{0, 1}));
+  const auto nowhere = check_exit(1, simulated(f, {"--trace", "nowhere/t.json"}));
+  BOOST_TEST(has(nowhere.err, "nowhere/t.json"), nowhere.err);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_job_does_not_have_is_refused_before_anything_runs) {
+  const command_folder f;
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{"--fault", "rank 3 explodes"}, "--fault 'rank 3 explodes': wanted 'dies', "},
+      {{"--fault", "rank 2 dies"}, "--fault 'rank 2 dies': fault kill rank 2: wanted one of 2 ranks, got rank 2"},
+      {{"--fault", "rank 1 dies at step 7"}, "--fault 'rank 1 dies at step 7': wanted one of the job's 6 steps"},
+      {{"--steps", "2", "--fault", "rank 1 dies at step 3"}, "wanted one of the steps 1 to 2, got 3"},
+      {{"--steps", "7"}, "--steps: wanted at most the job's 6 steps, got 7"},
+      {{"--steps", "0"}, "--steps"},
+      {{"--fault", "link 0-1 is 10 times slower"}, "wanted one of 1 hosts"},
+      {{"--fault", "instruction updat 0 is lost"}, "the nearest one is 'update"},
+      {{"--fault", "instruction vote is 10 ms late"}, "a collective takes the time of its link"},
+      {{"--fault", "the disk is full at step 2"}, "the rank writes to no disk"},
+      {{"--ranks-per-host", "3"}, "--ranks-per-host: wanted a divisor of the job's 2 ranks, got 3"},
+      {{"--network", "1"}, "--network would do nothing here"},
+      {{"--html", "p.html"}, "--html"},
+      {{"--set", "cluster.host_memory_budget=100000"}, "budget"},
+      {{"--set", "no_such_key=1"}, "no_such_key"},
+      {{"--steps", "1000000", "--set", "steps=2000000"}, "--steps: wanted at most 4000000 instructions in all steps"},
+  };
+  for (const auto& [words, why] : wrong) {
+    auto typed = words;
+    typed.insert(typed.end(), {"--trace", "t.json"});
+    const auto did = simulated(f, typed);
+    BOOST_TEST(did.code != 0, why);
+    BOOST_TEST(did.out.empty(), did.out);
+    BOOST_TEST(has(did.err, why), did.err);
+    BOOST_TEST(!std::filesystem::exists(f.folder / "t.json"));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -24,9 +24,10 @@ struct source_file {
   std::vector<std::string> lines;
 };
 
-const std::vector<std::string> folders = {
-    "core",    "families",   "config", "device", "plan",   "telemetry",   "data", "kernels", "fabric", "storage",
-    "formats", "checkpoint", "models", "job",    "actors", "compression", "apps", "cluster", "net",    "sim"};
+const std::vector<std::string> folders = {"core",   "families", "config",  "device",      "plan",    "telemetry",
+                                          "data",   "kernels",  "fabric",  "storage",     "formats", "checkpoint",
+                                          "models", "job",      "actors",  "compression", "apps",    "cluster",
+                                          "net",    "sim",      "hardware"};
 
 std::vector<source_file> sources_of(const std::vector<std::string>& names) {
   std::vector<source_file> out;

@@ -81,7 +81,7 @@ core::result<std::vector<stack>> choose_stacks(const std::vector<std::string>& n
     for (const auto& s : all) {
       if (s.card_name != on.name) continue;
       of_card.push_back(s.name);
-      if (s.table == table) suitable.push_back(s.name);
+      if (std::ranges::find(s.tables, table) != s.tables.end()) suitable.push_back(s.name);
     }
     if (suitable.size() != 1)
       return core::refused(fmt::format("the card {} has {} for tables of this form ({}); name a stack: {}", on.name,

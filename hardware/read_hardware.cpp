@@ -168,7 +168,8 @@ core::result<void> read_model(const section& of, quantity_model& out) {
 /// Refuses a model without a constant that every price of its quantity needs.
 core::result<void> is_complete(const section& of, const quantity_model& model) {
   const auto missing = [&](std::string_view name) {
-    return of.wrong(fmt::format("{}.constants.{} is missing", name_of(model.of), name));
+    const auto own = of.find(name_of(model.of)) != nullptr ? of.below(name_of(model.of)) : of;
+    return own.wrong(fmt::format("{}.constants.{} is missing", name_of(model.of), name));
   };
   for (const auto& row : constant_rows())
     if (row.is_needed_for(model.of) && std::isnan(model.values.*row.field)) return missing(row.name);
@@ -192,7 +193,7 @@ core::result<card> read_card(const section& of, const std::string& name) {
 
 core::result<stack> read_stack(const section& of, const std::string& name, const std::string& file,
                                const hardware_lookup& lookup) {
-  std::vector<std::string> keys{"kind", "software", "card", "table", "runs", "inherits", "card_constants"};
+  std::vector<std::string> keys{"kind", "software", "card", "tables", "runs", "inherits", "card_constants"};
   for (const auto q : all_quantities) keys.emplace_back(name_of(q));
   TROUPE_TRY(of.only(keys, "key"));
   stack out;
@@ -216,7 +217,7 @@ core::result<stack> read_stack(const section& of, const std::string& name, const
   out.file = file;
   TROUPE_ASSIGN(out.software, of.text("software"));
   TROUPE_ASSIGN(out.card_name, of.text("card"));
-  TROUPE_ASSIGN(out.table, of.text("table"));
+  TROUPE_ASSIGN(out.tables, of.texts("tables"));
   auto on = lookup.find_card(out.card_name);
   if (!on) return at("card", on.error());
   out.on = *std::move(on);

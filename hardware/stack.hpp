@@ -46,7 +46,7 @@ struct stack {
   std::string file;      ///< path of the file, for messages
   std::string software;  ///< the programs that were measured
   std::string card_name;
-  std::string table;   ///< form of the tables to which it was fitted (table_form::name)
+  std::vector<std::string> tables;  ///< forms of the tables to which it was fitted (table_form::name)
   int recompute = -1;  ///< 1 or 0 if its runs recompute activations where a table has no such column; -1: not stated
   std::string recompute_source;
   std::string inherited_from, because;  ///< the stack whose constants this one uses, and why; empty: none

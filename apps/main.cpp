@@ -38,7 +38,9 @@
 #include "apps/run/asking/ask_command.hpp"
 #include "apps/run/launch_processes.hpp"
 #include "apps/run/train_options.hpp"
+#include "apps/simulate/calibrate_command.hpp"
 #include "apps/simulate/simulate_command.hpp"
+#include "apps/simulate/table_prediction.hpp"
 
 namespace {
 
@@ -96,6 +98,7 @@ int run(int argc, char** argv) {
   apps::plan_command plan(app);
   apps::simulate_command simulate(app);
   apps::schedule_command schedule(app);
+  apps::calibrate_command calibrate(app);
   apps::config_command configuration(app);
   apps::data_command data(app);
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, what is missing and how to get it");
@@ -121,8 +124,13 @@ int run(int argc, char** argv) {
     return apps::usage_exit(app, e);
   }
   if (plan.chosen()) return plan.measures() ? execute_trainer(argc, argv) : plan.run({});
-  if (simulate.chosen()) return execute_trainer(argc, argv);  // the actors, which this program does not load
+  if (simulate.chosen()) {
+    if (const auto ok = simulate.check_options(); !ok) return apps::failed(ok.error());
+    if (simulate.reads_table()) return apps::show_predictions(simulate.arguments().measured, simulate.arguments().form);
+    return execute_trainer(argc, argv);  // it has the actors
+  }
   if (schedule.chosen()) return schedule.run();
+  if (calibrate.chosen()) return calibrate.run();
   if (checkpoint.chosen()) return checkpoint.run();
   if (compress.chosen()) return compress.computes() ? execute_trainer(argc, argv) : compress.run({});
   if (evaluate.chosen()) return execute_trainer(argc, argv);

@@ -160,6 +160,7 @@ calibration calibrate_one(const quantity_model& model, const card& on, std::span
   const auto groups = groups_of(model.of, all);
   if (groups.of.empty()) return out;
   out.left_out_by = groups.by;
+  out.groups = groups.of;
   out.left_out = left_out_prices(model, on, all, groups);
   out.unseen = errors_of(out.left_out, measured);
   out.model.other_factor = std::max(out.model.fitted_factor, factor_of_80_percent(out.left_out, measured));

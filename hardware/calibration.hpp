@@ -18,11 +18,12 @@ inline constexpr size_t most_fitted = 12;
 
 /// A fit of one quantity's constants.
 struct calibration {
-  quantity_model model;           ///< with the new values, and the intervals that follow
-  std::vector<size_t> samples;    ///< indices of the fitted samples
-  std::vector<double> predicted;  ///< by constants that saw all samples
-  std::vector<double> left_out;   ///< by constants that saw no sample of the same group; empty: one group only
-  std::string left_out_by;        ///< what a group shares: "hidden x layers"
+  quantity_model model;             ///< with the new values, and the intervals that follow
+  std::vector<size_t> samples;      ///< indices of the fitted samples
+  std::vector<double> predicted;    ///< by constants that saw all samples
+  std::vector<double> left_out;     ///< by constants that saw no sample of the same group; empty: one group only
+  std::vector<std::string> groups;  ///< the group of each sample that was left out; empty: one group only
+  std::string left_out_by;          ///< what a group shares: "hidden x layers"
   error_summary given, unseen;
 };
 

@@ -65,9 +65,8 @@ std::vector<price_part> parts_of(quantity q, const shape& of, const card& on, co
   return {{"latency_s", latency_s}, {"transfer_s", price_of(q, of, on, c) - latency_s}};
 }
 
-std::vector<influence> largest_influences(quantity q, const shape& of, const card& on, const constants& c) {
+std::vector<influence> influences_of(quantity q, const shape& of, const card& on, const constants& c, size_t most) {
   constexpr double more = 1.01;
-  constexpr size_t named = 3;
   const double price = price_of(q, of, on, c);
   std::vector<influence> out;
   for (const auto& row : constant_rows()) {
@@ -78,7 +77,7 @@ std::vector<influence> largest_influences(quantity q, const shape& of, const car
     if (percent != 0) out.push_back({row.name, percent});
   }
   std::ranges::stable_sort(out, std::greater(), [](const influence& i) { return std::abs(i.percent); });
-  out.resize(std::min(out.size(), named));
+  out.resize(std::min(out.size(), most));
   return out;
 }
 

@@ -32,8 +32,11 @@ struct influence {
   std::string_view constant;
   double percent = 0;
 };
-/// Returns the three constants with the largest influence on a price, in falling order of its absolute value.
-std::vector<influence> largest_influences(quantity q, const shape& of, const card& on, const constants& c);
+/// Returns the constants of a stack that have an influence on a price, in falling order of its absolute value; `most`
+/// of them at most.
+std::vector<influence> influences_of(quantity q, const shape& of, const card& on, const constants& c, size_t most);
+/// Number of constants that a prediction names.
+inline constexpr size_t named_influences = 3;
 
 /// Returns the text that shapes share whose constants are fitted together: "8192x80" (hidden x layers) of a step,
 /// "128x4096x8192" of a product, the number of heads of an attention kernel, of ranks of an all-reduce.

@@ -24,6 +24,8 @@ constexpr command_example examples[] = {
     {"plan", "troupe plan examples/smallest.yaml --explain"},
     {"simulate", "troupe simulate examples/smallest.yaml --fault 'rank 1 dies at step 2'"},
     {"schedule", "troupe schedule 1f1b --ranks 4 --micro-batches 8"},
+    {"simulate", "troupe simulate --table examples/steps_h100.csv --hardware megatron_h100"},
+    {"calibrate", "troupe calibrate --fit examples/steps_h100.csv --hardware megatron_h100 --out own.yaml"},
     {"config", "troupe config check examples/smallest.yaml"},
     {"config check", "troupe config check examples/smallest.yaml --set seed=2"},
     {"config explain", "troupe config explain examples/smallest.yaml --given"},

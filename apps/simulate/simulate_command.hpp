@@ -1,5 +1,5 @@
-// Owns the options of `troupe simulate FILE`, which runs a job on a virtual clock. Leaves the work to
-// job_simulation.hpp, which only troupe-train has.
+// Owns the options of `troupe simulate`: of FILE, a job that runs on a virtual clock (job_simulation.hpp, which only
+// troupe-train has), and of --table, measurements whose rows are predicted (table_prediction.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include "apps/base/output_form.hpp"
 #include "apps/base/program_command.hpp"
 #include "apps/plan/rate_arguments.hpp"
+#include "apps/simulate/measured_table.hpp"
+#include "core/error.hpp"
 
 namespace troupe::apps {
 
@@ -21,6 +23,7 @@ struct simulate_arguments : common_arguments, rate_arguments {
   uint32_t ranks_per_host = 0;      ///< consecutive ranks of each host; 0: by cluster.hosts, else all on one host
   double network_gb_per_s = 0;      ///< rate between two hosts in 10^9 bytes per second; 0: the usual one
   output_form form = output_form::text;
+  table_arguments measured;  ///< of --table; its path is empty for a job
 };
 
 class simulate_command : public program_command {
@@ -29,6 +32,10 @@ class simulate_command : public program_command {
   explicit simulate_command(CLI::App& parent);
 
   [[nodiscard]] const simulate_arguments& arguments() const { return arguments_; }
+  /// True if the rows of a table are predicted, and no job is simulated.
+  [[nodiscard]] bool reads_table() const { return !arguments_.measured.table.empty(); }
+  /// Refuses neither FILE nor --table, both, and options of the other one of the two.
+  [[nodiscard]] core::result<void> check_options() const;
 
  private:
   simulate_arguments arguments_;

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(every_help_fits_a_screen_with_an_example_and_the_exit_codes
 BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
   command_folder at;
   fs::create_directory(at.folder / "examples");
-  for (const char* file : {"smallest.yaml", "corpus.txt", "chat.jsonl", "chatml.jinja"})
+  for (const char* file : {"smallest.yaml", "corpus.txt", "chat.jsonl", "chatml.jinja", "steps_h100.csv"})
     fs::copy(fs::path(troupe::places::source_dir) / "examples" / file, at.folder / "examples" / file);
   const auto type = [&](const std::string& line) {
     return run({"/bin/sh", "-c", "exec 2>&1\n" + line}, at.folder.path(), [&] {

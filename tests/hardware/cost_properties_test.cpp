@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_collective_is_never_faster_than_its_bytes_over_the_slowes
 
 BOOST_AUTO_TEST_CASE(the_constants_that_matter_most_are_named_in_order) {
   for_workloads(quantity::step, [&](const stack& by, const quantity_model& model, const workload& w) {
-    const auto most = largest_influences(quantity::step, w, by.on, model.values);
+    const auto most = influences_of(quantity::step, w, by.on, model.values, named_influences);
     BOOST_TEST(most.size() == 3U);
     for (size_t i = 1; i < most.size(); ++i) BOOST_TEST(std::abs(most[i - 1].percent) >= std::abs(most[i].percent));
     for (const auto& one : most) BOOST_TEST(find_constant(one.constant) != nullptr, one.constant);

@@ -1,0 +1,55 @@
+#include "apps/simulate/calibrate_command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/base/common_options.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/simulate/calibrate_report.hpp"
+#include "core/text.hpp"
+#include "hardware/calibration.hpp"
+#include "storage/files/atomic_file.hpp"
+
+namespace troupe::apps {
+
+calibrate_command::calibrate_command(CLI::App& app)
+    : program_command(app, "calibrate", "fits the constants of a stack to a table of measurements") {
+  command_
+      ->add_option("--fit", arguments_.table,
+                   "a CSV file of measurements, as troupe simulate --table reads it; rows of other cards are left out")
+      ->required();
+  command_
+      ->add_option("--hardware", hardware_,
+                   "the stack whose constants with an expectation are fitted, or a card with one stack for such tables")
+      ->type_name(hardware_choices())
+      ->required();
+  command_->add_option("--out", arguments_.out, "write the fitted stack to this file, NAME.yaml, for --hardware");
+  add_json(*command_, form_);
+}
+
+int calibrate_command::run() {
+  if (!arguments_.out.empty() && !arguments_.out.ends_with(".yaml"))
+    return failed({core::error_kind::bad_input,
+                   fmt::format("--out: wanted a name that ends in .yaml, as --hardware reads it, got {}",
+                               core::shown(arguments_.out))});
+  arguments_.hardware = {hardware_};
+  const auto table = open_table(arguments_, hardware::other_cards::left_out);
+  if (!table) return failed(table.error());
+  const auto& by = table->stacks.front();
+  const auto all = hardware::calibrate(by, table->read.samples);
+  if (!all) return failed(all.error());
+  if (!arguments_.out.empty()) {
+    const auto source = fmt::format("fitted to {} rows of {}", table->read.rows,
+                                    core::printable_line(std::filesystem::path(table->file).filename().string()));
+    const auto text = hardware::stack_text(hardware::calibrated(by, *all, source));
+    if (const auto ok = storage::write_file_atomically(arguments_.out, text); !ok) return failed(ok.error());
+  }
+  const auto text = form_ == output_form::json ? calibrated_json(*table, *all) : calibrated_text(*table, *all);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace troupe::apps

@@ -16,6 +16,7 @@
 #include "apps/agent/launch_command.hpp"
 #include "apps/base/common_options.hpp"
 #include "apps/base/error_line.hpp"
+#include "apps/base/exit_code.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/last_catch.hpp"

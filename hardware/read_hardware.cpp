@@ -191,6 +191,32 @@ core::result<card> read_card(const section& of, const std::string& name) {
   return out;
 }
 
+/// Multiplies inherited constants by the factors of a file. The factor is how another stack's constants of both cards
+/// differ, or how the cards' measured rates do.
+core::result<void> scale_constants(const section& scales, stack& of) {
+  std::vector<std::string> names;
+  for (const auto& model : of.models)
+    for (const auto& c : model.given) names.emplace_back(c.row->name);
+  TROUPE_TRY(scales.only(names, "inherited constant"));
+  for (const auto& e : scales.entries()) {
+    const auto one = scales.below(e.name);
+    TROUPE_TRY(one.only({"factor", "source"}, "key"));
+    TROUPE_ASSIGN(const double factor, one.number("factor", 0, largest_factor, true));
+    TROUPE_ASSIGN(const auto source, one.text("source"));
+    for (auto& model : of.models)
+      for (auto scaled : std::vector<given_constant>(model.given)) {
+        if (scaled.row->name != e.name) continue;
+        scaled.value *= factor;
+        if (scaled.value > scaled.row->most)
+          return one.wrong(
+              fmt::format("{}: {} x {:g} is more than {:g}", scales.full(e.name), e.name, factor, scaled.row->most));
+        scaled.source += fmt::format(", x {:g}: {}", factor, source);
+        model.put(scaled);
+      }
+  }
+  return {};
+}
+
 core::result<stack> read_stack(const section& of, const std::string& name, const std::string& file,
                                const hardware_lookup& lookup) {
   std::vector<std::string> keys{"kind", "software", "card", "tables", "runs", "inherits", "card_constants"};
@@ -200,7 +226,7 @@ core::result<stack> read_stack(const section& of, const std::string& name, const
   const auto at = [&](const char* key, const core::error& e) { return of.wrong(of.find(key)->at, e.text); };
   if (of.find("inherits") != nullptr) {
     const auto inherited = of.below("inherits");
-    TROUPE_TRY(inherited.only({"stack", "because"}, "key"));
+    TROUPE_TRY(inherited.only({"stack", "because", "scales"}, "key"));
     TROUPE_ASSIGN(const auto from, inherited.text("stack"));
     auto parent = lookup.find_stack(from);
     if (!parent) return at("inherits", parent.error());
@@ -212,6 +238,7 @@ core::result<stack> read_stack(const section& of, const std::string& name, const
       model.groups.clear();
     }
     out.rates.clear();
+    if (inherited.find("scales") != nullptr) TROUPE_TRY(scale_constants(inherited.below("scales"), out));
   }
   out.name = name;
   out.file = file;

@@ -71,6 +71,30 @@ BOOST_AUTO_TEST_CASE(a_stack_that_inherits_has_the_constants_of_the_other_and_no
   BOOST_TEST(std::isnan(own->other_factor));
 }
 
+BOOST_AUTO_TEST_CASE(inherited_constants_may_be_scaled_for_another_card) {
+  const scratch_folder folder;
+  const auto with = [&](const std::string& scales) {
+    return folder
+        .write("other.yaml",
+               "kind: stack\nsoftware: none\ncard: h100\ntables: [sharded_runs]\ninherits:\n  stack: fsdp_a100\n"
+               "  because: no rows of this card\n  scales:\n" +
+                   scales)
+        .string();
+  };
+  const auto from = check_ok(choose_stacks({"fsdp_a100"}, ""));
+  const auto to = check_ok(choose_stacks({with("    product_share: {factor: 0.5, source: another stack}\n")}, ""));
+  const auto &before = from->front().find(quantity::step)->values, &after = to->front().find(quantity::step)->values;
+  BOOST_TEST(after.product_share == 0.5 * before.product_share);
+  BOOST_TEST(after.attention_share == before.attention_share);
+  check_failed(choose_stacks({with("    logit_bytes: {factor: 0.5, source: x}\n")}, ""),
+               "inherits.scales.logit_bytes: unknown inherited constant");
+  check_failed(choose_stacks({with("    product_share: {factor: 9, source: x}\n")}, ""),
+               "inherits.scales.product_share: product_share x 9 is more than 1");
+  check_failed(choose_stacks({with("    product_share: {factor: -1, source: x}\n")}, ""),
+               "inherits.scales.product_share.factor: wanted a finite number above 0");
+  check_failed(choose_stacks({with("    product_share: {factor: 1}\n")}, ""), "product_share.source is missing");
+}
+
 BOOST_AUTO_TEST_CASE(a_file_of_a_user_is_read_by_its_path) {
   const scratch_folder folder;
   const auto path = folder.write("own.yaml", text_of("megatron_h100"));

@@ -1,5 +1,6 @@
 // Tests `troupe simulate --table` and `troupe calibrate` on small tables.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(a_healthy_run_has_its_plans_orders_overlaps_and_memory) {
   const auto run = world.run();
   BOOST_TEST(run.ended_well());
   BOOST_TEST(run.log().steps.size() == 2U);
-  BOOST_TEST(run.starts("forward unit 1, micro 1").after("gather unit 1, micro 1, forward"));
+  BOOST_TEST(run.starts("forward unit 1, micro 0").after("gather unit 1, micro 0, forward"));
   BOOST_TEST(run.ends("gather unit 2, micro 0, forward").before("forward unit 2, micro 0"));
   BOOST_TEST(run.starts("update").after("vote"));
   BOOST_TEST(!run.starts("update").before("vote"));

@@ -139,11 +139,10 @@ void supervision::received(uint32_t place, const failed& x, int64_t now_ns) {
 void supervision::end_followed() {
   core::error why = *followed_;
   if (why.kind != error_kind::peer_lost) return end(true, why);
-  const auto links = lost_links();
-  if (!links.empty()) why = why.in(links);
+  if (const auto links = lost_links(); !links.empty()) why = why.in(links);
   actions_.emplace_back(say{why.text});
   losses_.count();
-  end_by_loss(why, links.empty() ? loss_cause::silence : loss_cause::ended);
+  end_by_loss(why, loss_cause::ended);
 }
 
 // Names each lost link once, even if the processes at both of its ends have reported the loss.

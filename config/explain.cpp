@@ -120,12 +120,21 @@ std::string as_json(const std::vector<diagnostic>& all) {
 
 namespace {
 
+/// True if `none` is one of the key's choices, so that it does not mean that no value was given.
+bool has_choice_none(const key_info& row) {
+  const auto& names = row.choices.names;
+  return std::ranges::find(names, "none") != names.end();
+}
+
 /// Returns the value as YAML: `null` if no value was given and no choice is named `none`.
 std::string given_text(const effective_value& v) {
   if (v.origin == "auto") return "auto";
-  const auto& names = v.row->choices.names;
-  const bool is_choice = std::ranges::find(names, "none") != names.end();
-  return v.value == "none" && v.row->nullable() && !is_choice ? "null" : v.value;
+  return v.value == "none" && v.row->nullable() && !has_choice_none(*v.row) ? "null" : v.value;
+}
+
+/// True if `text`, a key's value, is one that differs from the absence of a value.
+bool is_a_value(const key_info& row, const std::string& text) {
+  return text != "none" || (has_choice_none(row) && row.default_text != "none");
 }
 
 /// Returns a plain DeepSpeed configuration as YAML. Contains only the given keys, because such a configuration
@@ -145,6 +154,7 @@ bool is_left_out(const key_info& row, const job_config& c) {
   if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) return true;
   if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) return true;
   if (row.target.told != nullptr && !was_told(row, c)) return true;
+  if (row.key == "sample.prompt" && !c.sample.question.empty()) return true;  // the question takes its place
   // Elasticity determines the batch sizes, and a file with given batch sizes would be refused.
   return c.elasticity.enabled && is_batch_key(row.key);
 }
@@ -173,7 +183,7 @@ void put_row(const loaded& what, const key_info& row, yaml_tree& tree) {
     std::string text = field_text(row, c, i);
     const std::string key = list == nullptr ? row.key : fmt::format("{}[{}].{}", list->list_name(), i, row.name());
     if (is_open(what, key)) text = "auto";
-    if (text != "none") tree.put(key, std::move(text));
+    if (is_a_value(row, text)) tree.put(key, std::move(text));
   }
 }
 
@@ -193,7 +203,7 @@ std::vector<listed_setting> listed_settings(const job_config& job) {
     // The rate and the other parameters of the optimizer and of its schedule are what runs are compared by.
     const bool is_compared = row.section() == "optimizer.params" || row.section() == "scheduler.params";
     const bool is_same = text == row.default_text || text == quoted(row.default_text);
-    out.push_back({row.key, text, is_out || text == "none" || (is_same && !is_compared)});
+    out.push_back({row.key, text, is_out || !is_a_value(row, text) || (is_same && !is_compared)});
   }
   return out;
 }

@@ -48,7 +48,7 @@ struct token_split {  ///< the tokens of a stream for training and for validatio
 /// them. Refused: a training part, or a validation part of a fraction above 0, of less than `sequence` + 1 tokens.
 core::result<token_split> split_tokens(uint64_t tokens, double validation_fraction, uint64_t sequence);
 
-/// Whether each epoch has the samples in an order of its own, or all epochs have them in the order of the stream.
+/// The order of an epoch's samples: one of its own in each epoch, or that of the stream in all epochs.
 enum class sample_shuffle : uint8_t { each_epoch, none };
 
 /// The training samples in their global order, epoch after epoch.

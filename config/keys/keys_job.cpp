@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "config/keys/key_rows.hpp"
 #include "config/keys/values.hpp"
@@ -119,7 +118,7 @@ constexpr size_t sets_max = 1024;
 
 /// True if `name` may name a validation set: in the names of curves, `Samples` stands for the held-out part.
 bool names_a_set(std::string_view name) {
-  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.'; };
+  const auto fits = [](char c) { return core::is_ascii_word(c) || c == '_' || c == '-' || c == '.'; };
   return !name.empty() && name.size() <= set_name_max && name.front() != '.' && std::ranges::all_of(name, fits) &&
          name != "Samples";
 }

@@ -72,7 +72,7 @@ std::optional<count_problem> find_count_problem(const job_config& c) {
     if (auto found = ramp_problem(c)) return found;
   if (c.compile.enabled)
     return count_problem{own,
-                         "cannot be combined with compile.enabled, which chooses the plan of one number of "
+                         "cannot be combined with compile.deepcompile, which chooses the plan of one number of "
                          "micro-batches; set it to false"};
   if (c.zero_optimization.zenflow.enabled)
     return count_problem{own,

@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(curves_grow_with_the_steps_and_the_end_writes_report_and_ta
   size_t num_lines = 0;
   for (std::string line; std::getline(all, line); ++num_lines)
     BOOST_TEST(nlohmann::json::parse(line).contains(num_lines < 4 ? "loss" : "validation_loss"));
-  BOOST_TEST(num_lines == 5U);
+  BOOST_TEST(num_lines == 6U);
   BOOST_TEST(warnings.empty());
 }
 

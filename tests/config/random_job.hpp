@@ -59,6 +59,8 @@ inline bool is_free(const key_info& row) {
       "cluster.offload_activations", "cluster.row_tile_bytes", "tensor_parallel.exchange_pieces",
       "activation_checkpointing.cpu_checkpointing", "activation_checkpointing.selective", "on_spike.action",
       "on_spike.min_steps", "evaluation.every_steps", "sample.question",
+      // W&B refuses some characters in it.
+      "wandb.project",
       // Compression techniques also require groups of modules, which have names.
       "compression_training.weight_quantization.shared_parameters.enabled",
       "compression_training.sparse_pruning.shared_parameters.enabled",

@@ -238,13 +238,13 @@ BOOST_AUTO_TEST_CASE(a_newer_version_is_refused_by_its_number_whatever_else_it_h
   const std::string version = "\"version\":1,";
   const auto at = text.find(version);
   BOOST_REQUIRE(at != std::string::npos);
-  text.replace(at, version.size(), "\"version\":4,");
+  text.replace(at, version.size(), "\"version\":5,");
   text.replace(text.find('\n') + 1, 10, "{{new form");
   d.scratch.write("checkpoints/step-00000020/manifest.json", text);
   const auto refused = open_checkpoint(real_files(), d.root);
   check_failed(refused, error_kind::mismatch, path.string());
-  check_failed(refused, error_kind::mismatch, "it has version 4, this program reads versions up to 3");
-  check_failed(verify_checkpoint(real_files(), d.newest), error_kind::mismatch, "it has version 4");
+  check_failed(refused, error_kind::mismatch, "it has version 5, this program reads versions up to 4");
+  check_failed(verify_checkpoint(real_files(), d.newest), error_kind::mismatch, "it has version 5");
   const auto older = check_ok(open_checkpoint(real_files(), d.root, {.fallback_to_previous = true}));
   BOOST_TEST(older->content.run.step == 10U);
 }

@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(manifests_that_break_a_rule_are_refused_with_the_tensor) {
   const auto bad = error_kind::bad_input;
   auto newer = text;
   newer.replace(newer.find("\"version\":1"), 11, "\"version\":12");
-  check_failed(parse_manifest(newer), error_kind::mismatch, "it has version 12, this program reads versions up to 3");
+  check_failed(parse_manifest(newer), error_kind::mismatch, "it has version 12, this program reads versions up to 4");
   check_failed(parse_manifest("{}"), bad, "does not begin like the manifest");
   check_refused(body, "shard-00000.bin", "../secrets", bad, "'../secrets' is not a plain file name");
   check_refused(body, "shard-00000.bin", "/etc/passwd", bad, "is not a plain file name");

@@ -42,7 +42,7 @@ bool is_walked(const key_info& row) {
                                                       "mlflow",
                                                       "wandb"};
   const bool alone = row.key == "wall_clock_breakdown" || row.key == "memory_breakdown";
-  return row.support.acts == effect::acts && row.support.refusal.empty() && row.type != value_type::section &&
+  return row.support.acts == effect::acts && row.support.refusal.empty() && row.type != value_type::section && row.type != value_type::object &&
          (alone || sections.contains(row.section()));
 }
 

@@ -63,8 +63,8 @@ BOOST_AUTO_TEST_CASE(a_ramp_that_does_not_fit_the_batch_is_refused) {
 
 BOOST_AUTO_TEST_CASE(a_choice_for_one_number_of_micro_batches_is_refused_beside_others) {
   const std::string free = "managed_gradient_accumulation: false\n";
-  check_refused("", free + "compile: {enabled: true}\n",
-                "managed_gradient_accumulation: cannot be combined with compile.enabled");
+  check_refused("", free + "compile: {deepcompile: true}\n",
+                "managed_gradient_accumulation: cannot be combined with compile.deepcompile");
   check_refused("[8, 12, 100]", "pipeline: {schedule: search}\n", "cannot be combined with a pipeline.schedule");
   check_refused("[8, 12, 100]", "gradient_order: per_step\n",
                 "data.rampup_batch_size: wanted gradient_order: automatic");

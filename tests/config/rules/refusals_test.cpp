@@ -113,12 +113,12 @@ BOOST_AUTO_TEST_CASE(the_word_none_is_a_name_only_in_quotes) {
 }
 
 BOOST_AUTO_TEST_CASE(a_question_needs_a_chat_template_and_no_prompt) {
-  BOOST_TEST(line_9("sample: {tokens: 8, question: Why?}") ==
+  BOOST_TEST(line_9("sample: {tokens: 8, question: 'Why?'}") ==
              "j.yaml:9:31: error: sample.question: wanted conversations or prompts to train on (data.chat, "
              "data.instruct), whose template renders the question, got other data: write the text's beginning as "
              "sample.prompt\n");
   BOOST_TEST(
-      troupe::tests::has(line_9("sample: {tokens: 8, prompt: So, question: Why?}"),
+      troupe::tests::has(line_9("sample: {tokens: 8, prompt: So, question: 'Why?'}"),
                          "error: sample.question: cannot be combined with sample.prompt: remove one of the two\n"));
 }
 
@@ -647,7 +647,7 @@ BOOST_AUTO_TEST_CASE(adapters_need_layers_and_go_without_what_they_cannot_be_com
   refuses("lora: {targets: q_proj, offload_ratio: 0.5}", "lora.offload_ratio: ");
   refuses("lora: {targets: q_proj, delay_lora_init: true}", "lora.delay_lora_init: ");
   refuses("lora: {targets: q_proj, quantization: true}", "lora.quantization: ");
-  refuses("lora: {targets: q_proj, quantization_config: {q_bits: 8}}", "quantization");
+  refuses("lora: {targets: q_proj, quantization_config: {q_bits: 8}}", "lora.quantization: ");
   BOOST_TEST(
       line_9("lora: {target_mods: [q_proj], lora_r: 64, lora_alpha: 16, base_weight_sharding: 1, offload: false, "
              "offload_ratio: 0.0, delay_lora_init: false}")

@@ -194,8 +194,11 @@ BOOST_AUTO_TEST_CASE(an_array_is_written_as_tokens_of_a_type_that_holds_its_valu
     says(array(type), "`numpy.load(FILE).astype('uint32').tofile('NAME.bin')`, which data.bin_dtype: uint32");
   says(array("<f4"), "a NumPy array: its type '<f4' is none of tokens");
   const auto packed = [](char type) { return "LITPKDS\1\0\0\0\0\0\0\0"s + type + std::string(40, '\1'); };
-  says(packed('\x08'), "`numpy.fromfile(FILE, 'uint16', offset=24).astype('uint16').tofile('NAME.bin')`");
-  says(packed('\x04'), "`numpy.fromfile(FILE, 'int32', offset=24).astype('uint32').tofile('NAME.bin')`");
+  const auto packed_says = [&](char type, const std::string& words) {
+    check_refused({.path = at.write("a.bin", packed(type)), .vocab_size = 65536}, core::error_kind::bad_input, words);
+  };
+  packed_says('\x08', "`numpy.fromfile(FILE, 'uint16', offset=24).astype('uint16').tofile('NAME.bin')`");
+  packed_says('\x04', "`numpy.fromfile(FILE, 'int32', offset=24).astype('uint32').tofile('NAME.bin')`");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -25,7 +25,7 @@
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::formats::tests {
-BOOST_AUTO_TEST_SUITE(gguf_adapter)
+BOOST_AUTO_TEST_SUITE(adapter)
 
 namespace {
 

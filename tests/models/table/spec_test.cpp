@@ -384,7 +384,7 @@ BOOST_AUTO_TEST_CASE(heads_that_a_file_does_not_give_are_the_familys_and_null_fo
   BOOST_TEST(
       (heads(R"("model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 32)") == std::pair(32U, 128U)));
   BOOST_TEST((heads(R"("model_type": "mistral", "hidden_size": 1024, "num_attention_heads": 32, "head_dim": null)") ==
-              std::pair(32U, 32U)));
+              std::pair(8U, 32U)));
 }
 
 BOOST_AUTO_TEST_CASE(a_window_counts_if_its_switch_is_on_and_some_layer_has_it) {

@@ -126,7 +126,9 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_are_gathered_but_have_no_gradient_and_no_
       for (uint32_t q : {0U, 2U}) BOOST_TEST_CONTEXT("q " << q) BOOST_TEST(p->layout->bucket_of[q] == none);
       for (const auto& set : p->layout->publish_sets)
         for (const auto& x : set.parameters) BOOST_TEST((x.parameter != 0 && x.parameter != 2));
-      BOOST_TEST(count(*p, kind::gather) == count(*plans_with({}, 2, stage)[0], kind::gather));
+      // The first unit needs no backward, for which stage 3 would gather it once more.
+      const uint64_t usual = count(*plans_with({}, 2, stage)[0], kind::gather);
+      BOOST_TEST(count(*p, kind::gather) == usual - (stage == 3 ? 1 : 0));
     }
     const uint64_t trained = 3 * 4096 + 8192;
     BOOST_TEST(updated == (stage == 0 ? 2 : 1) * trained);

@@ -55,7 +55,8 @@ BOOST_AUTO_TEST_CASE(qwens_list_composes_characters_by_current_tables) {
   BOOST_TEST(t->decode(encoded(*t, parts)) == whole);
   for (const uint64_t first_bytes : {1U, 5U, 6U, 9U})
     BOOST_TEST(in_pieces(*t, parts, first_bytes) == encoded(*t, whole), first_bytes);
-  BOOST_TEST(*check_ok(data::rules_name_at(single("qwen/qwen.tiktoken"))) == "qwen2");
+  // A list takes whole words before it merges, which no name of llama.cpp says of this pattern.
+  check_failed(data::rules_name_at(single("qwen/qwen.tiktoken")), core::error_kind::unsupported, "ignore_merges");
 }
 
 BOOST_AUTO_TEST_CASE(blanks_that_end_a_text_are_one_word_with_the_line_break_before_them_for_cl100k) {

@@ -159,6 +159,14 @@ key_problem problem_of(const core::error& why) {
   return {"model", why.text};
 }
 
+/// Divides a refusal of a plan: one that does not fit a budget concerns the key of that budget, which its text names.
+key_problem problem_of_plan(const core::error& why) {
+  if (why.kind == core::error_kind::limit)
+    for (const char* budget : {"cluster.host_memory_budget", "cuda.memory_limit"})
+      if (why.text.find(budget) != std::string::npos) return {budget, why.text};
+  return problem_of(why);
+}
+
 /// Returns the key that names source `i` of the configuration.
 std::string key_of_source(const config::data_section& d, size_t i) {
   const auto& path = d.sources[i].text;
@@ -260,7 +268,7 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
   if (const auto ok = job::check_described(shared); !ok) {
     out.push_back(problem_of(ok.error()));
   } else if (needs_plan(job)) {
-    if (const auto planned = job::make_blueprint(shared); !planned) out.push_back(problem_of(planned.error()));
+    if (const auto planned = job::make_blueprint(shared); !planned) out.push_back(problem_of_plan(planned.error()));
   }
   return out;
 }

@@ -48,8 +48,8 @@ core::result<void> within_budgets(const rank_plan& p) {
   std::vector<owner_bytes> of_device;
   std::ranges::copy_if(owners, std::back_inserter(of_device),
                        [](const owner_bytes& x) { return x.lies == tier::device; });
-  TROUPE_TRY(within(p, budgeted_bytes(p.memory, o.tiers), o.memory_budget_bytes, "memory budget", owners));
-  return within(p, device_bytes(p.memory, o.tiers), o.device_budget_bytes, "share of the device's memory limit",
+  TROUPE_TRY(within(p, budgeted_bytes(p.memory, o.tiers), o.memory_budget_bytes, "share of cluster.host_memory_budget", owners));
+  return within(p, device_bytes(p.memory, o.tiers), o.device_budget_bytes, "share of cuda.memory_limit",
                 of_device);
 }
 

@@ -210,8 +210,8 @@ BOOST_AUTO_TEST_CASE(broken_checkpoints_are_refused_by_the_file_that_is_broken) 
   BOOST_TEST(has(previous.err, "step-00000006"), previous.err);
   BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "out", "--quiet"}).code == 0);
   auto manifest = scratch_folder::read(ck / "step-00000005/manifest.json");
-  c.folder.write("ck/step-00000005/manifest.json", replaced(manifest, "\"version\":1", "\"version\":4"));
-  c.check_refused({"inspect", "ck/step-00000005"}, 2, "version 4");
+  c.folder.write("ck/step-00000005/manifest.json", replaced(manifest, "\"version\":1", "\"version\":5"));
+  c.check_refused({"inspect", "ck/step-00000005"}, 2, "version 5");
   c.folder.write("ck/latest", "step-00000009\n");
   c.check_refused({"inspect", "ck"}, 2, "step-00000009");
   c.folder.write("ck/latest", "../ck/step-00000005\n");

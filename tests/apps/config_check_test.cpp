@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_budget_that_no_plan_meets_and_each_absent_source_are_refu
     return check_exit(2, at.troupe({"config", "check", "job.yaml", "--set", set})).err;
   };
   const auto budget = checked("cluster.host_memory_budget=100000");
-  BOOST_TEST(has(budget, "error: cluster.host_memory_budget: wanted at least "), budget);
+  BOOST_TEST(has(budget, "error: cluster.host_memory_budget: rank 0 needs "), budget);
   const command_folder two(
       replaced(smallest, "{text: corpus.txt}", "{sources: [{text: corpus.txt}, {text: nowhere.txt}]}"));
   const auto source = check_exit(2, two.troupe({"config", "check", "job.yaml"})).err;

@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_run_says_what_is_not_trained) {
 }
 
 BOOST_AUTO_TEST_CASE(a_question_that_cannot_be_asked_is_refused_before_the_first_step) {
-  const command_folder f(job_with("sample: {tokens: 8, question: Why?}\n"));
+  const command_folder f(job_with("sample: {tokens: 8, question: 'Why?'}\n"));
   f.folder.write("no_user.jinja",
                  "{% if messages | length == 1 %}{{ raise_exception('one message') }}{% endif %}"
                  "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"

@@ -52,6 +52,7 @@ const std::map<std::string, std::string> beforehand = {
      "mkdir books && cp examples/corpus.txt books/one.txt && "
      "printf '{\"content\": \"A page.\"}\\n{\"content\": \"Another.\"}\\n' | gzip > web.jsonl.gz && "
      "troupe data tokenize books --tokenizer tokenizers/gpt2 --output code.bin --quiet"},
+    {"docs/deepspeed.md", "troupe data tokenize corpus.txt --tokenizer tokenizers/gpt2 --output tokens.bin --quiet"},
     // A tiny model stands where the page's script puts the one that it fetches.
     {"docs/finetuning.md",
      "mkdir runs && mv chat_model runs/smollm2 && cp examples/keeper.jsonl messages.jsonl && "

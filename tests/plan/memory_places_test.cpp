@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_plan_beyond_the_limit_of_the_device_is_refused_with_its_l
   BOOST_REQUIRE(!proved.has_value());
   for (const std::string& part :
        {fmt::format("{} bytes", needed), fmt::format("{} bytes", needed - 1),
-        std::string("share of the device's memory limit"), std::string("gathered parameters")})
+        std::string("share of cuda.memory_limit"), std::string("gathered parameters")})
     BOOST_TEST(proved.error().text.find(part) != std::string::npos, proved.error().text << " does not say " << part);
   const auto text = memory_summary(predict(plans_of(table, o), {}));
   for (const char* part : {"rank 0, device memory\n", "\nhost memory beside it\n", "DOES NOT FIT"})

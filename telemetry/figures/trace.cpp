@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "plan/kinds.hpp"
@@ -82,6 +83,20 @@ uint32_t thread_of(plan::lane lane, size_t chunk) {
   return static_cast<uint32_t>(static_cast<size_t>(lane) + chunk * plan::num_lanes);
 }
 
+// Returns the members of an event's arguments that give the order of the step: the ids of the instructions that `x`
+// waits for and, for a collective, its communicator and its position among the collectives of that communicator.
+std::string order_text(const plan::instruction& x) {
+  std::string out = ",\"after\":[";
+  const char* separator = "";
+  for (const uint32_t on : x.after) {
+    out += separator + std::to_string(on);
+    separator = ",";
+  }
+  out += ']';
+  if (x.sequence != plan::none) out += text_of(",\"collective\":[%u,%u]", x.communicator, x.sequence);
+  return out;
+}
+
 }  // namespace
 
 std::string trace_names(std::span<const rank_spans> ranks) {
@@ -139,6 +154,7 @@ std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64
                  "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f",
                  p.rank, thread_of(x.lane, chunk), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
                  static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.moved_bytes), wait_us) +
+             order_text(x) +
              (stage == plan::none ? "}}" : text_of(",\"stage\":%u}}", stage));
     }
   }

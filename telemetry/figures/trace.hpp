@@ -47,7 +47,8 @@ std::string trace_names(std::span<const rank_spans> ranks);
 std::string trace_clocks(std::span<const rank_spans> ranks);
 
 /// Returns the instructions as Chrome trace events, comma separated, with times relative to `zero_ns`. An event
-/// contains the instruction's wait since its last dependency; collectives are drawn from their posting to their end.
+/// contains the instruction's wait since its last dependency, the ids that it waits for (`after`) and, for a collective,
+/// its communicator and its position there (`collective`). Collectives are drawn from their posting to their end.
 /// Instructions that did not run (not_run_ns) have no event.
 std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns);
 

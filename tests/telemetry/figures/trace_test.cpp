@@ -72,6 +72,23 @@ BOOST_AUTO_TEST_CASE(each_stage_of_a_rank_has_a_thread_of_its_own) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_event_names_what_it_waits_for_and_a_collective_its_place_in_its_communicator) {
+  const auto step = played_gpt(2);
+  size_t collectives = 0, waits = 0;
+  for (const auto& e : names_of(step).events) {
+    const auto& x = step[e.at("pid")].plan->instructions[e.at("args").at("id")];
+    BOOST_TEST((e.at("args").at("after").get<std::vector<uint32_t>>() == x.after), e.dump());
+    waits += x.after.size();
+    BOOST_TEST(e.at("args").contains("collective") == (x.sequence != plan::none), e.dump());
+    if (x.sequence == plan::none) continue;
+    ++collectives;
+    BOOST_TEST((e.at("args").at("collective").get<std::vector<uint32_t>>() ==
+                std::vector<uint32_t>{x.communicator, x.sequence}));
+  }
+  BOOST_TEST(collectives > 4U);
+  BOOST_TEST(waits > 10U);
+}
+
 BOOST_AUTO_TEST_CASE(times_of_another_machine_lie_on_one_line_and_the_trace_says_by_how_much_they_were_moved) {
   auto step = played_gpt(2);
   BOOST_TEST(trace_clocks(step).empty());

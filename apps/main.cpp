@@ -14,6 +14,7 @@
 #include "apps/agent/cert_command.hpp"
 #include "apps/agent/doctor_command.hpp"
 #include "apps/agent/launch_command.hpp"
+#include "apps/analyse/analyse_command.hpp"
 #include "apps/base/common_options.hpp"
 #include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
@@ -100,6 +101,7 @@ int run(int argc, char** argv) {
   apps::simulate_command simulate(app);
   apps::schedule_command schedule(app);
   apps::calibrate_command calibrate(app);
+  apps::analyse_command analyse(app);
   apps::config_command configuration(app);
   apps::data_command data(app);
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, what is missing and how to get it");
@@ -132,6 +134,7 @@ int run(int argc, char** argv) {
   }
   if (schedule.chosen()) return schedule.run();
   if (calibrate.chosen()) return calibrate.run();
+  if (analyse.chosen()) return analyse.run();
   if (checkpoint.chosen()) return checkpoint.run();
   if (compress.chosen()) return compress.computes() ? execute_trainer(argc, argv) : compress.run({});
   if (evaluate.chosen()) return execute_trainer(argc, argv);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <set>
@@ -11,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "telemetry/analysis/read_traces.hpp"
 #include "telemetry/analysis/step_maker.hpp"
@@ -102,14 +102,6 @@ struct rank_step {
   int64_t before_ns = std::numeric_limits<int64_t>::min();  // end of the device's work of the step before
 };
 
-std::optional<uint64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kineto_step_prefix)) return std::nullopt;
-  const std::string_view digits = std::string_view(name).substr(std::string_view(kineto_step_prefix).size());
-  uint64_t out = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), out);
-  return read.ec == std::errc() && read.ptr == digits.data() + digits.size() ? std::optional(out) : std::nullopt;
-}
-
 class kineto_rank {
  public:
   kineto_rank(const kineto_file& file, const std::vector<uint64_t>& numbers) : file_(file) {
@@ -119,7 +111,7 @@ class kineto_rank {
   // Reads the file three times: windows of steps, the calls within them, the kernels that these calls launched.
   core::result<void> read(size_t& spans, std::map<std::string, uint64_t>& unknown) {
     TROUPE_TRY(each([&](const trace_event& e, window w) {
-      if (const auto step = step_of(e.name)) windows_[*step] = w;
+      if (const auto step = kineto_step_of(e.name)) windows_[*step] = w;
       if (!is_device_work(e) && !is_call(e) && !adds_nothing(e.category)) ++unknown[e.category];
       return core::result<void>();
     }));
@@ -312,6 +304,11 @@ size_t num_alone(const traced_step& s) {
 }
 
 }  // namespace
+
+std::optional<uint64_t> kineto_step_of(std::string_view name) {
+  constexpr std::string_view prefix = "ProfilerStep#";
+  return name.starts_with(prefix) ? core::number_of<uint64_t>(name.substr(prefix.size())) : std::nullopt;
+}
 
 core::result<std::vector<traced_step>> read_kineto_steps(const std::vector<kineto_file>& files,
                                                          const std::vector<uint64_t>& numbers,

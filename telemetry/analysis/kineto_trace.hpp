@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -21,8 +22,8 @@ struct kineto_file {
   int64_t base_ns = 0;  ///< nanoseconds that are added to all times of the file
 };
 
-/// Prefix of the annotation in which torch.profiler encloses a step; the number of the step follows.
-inline constexpr const char* kineto_step_prefix = "ProfilerStep#";
+/// Returns the number of the step that an event encloses by its name, such as ProfilerStep#3; nullopt for other names.
+std::optional<uint64_t> kineto_step_of(std::string_view name);
 
 /// Reads steps `numbers`, ascending, of all files. Appends to `notes` sentences about events that are not understood
 /// and about clocks that were moved. Errors: limit, if the steps have more than max_kept_spans events; bad_input, if a

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "core/text.hpp"
@@ -28,12 +26,7 @@ core::result<survey> survey_of(const std::filesystem::path& file) {
   TROUPE_ASSIGN(out.head, read_events(file, [&](const trace_event& e) -> core::result<void> {
     if (e.phase != "X") return {};
     if (e.step && e.id) out.troupe.insert(*e.step);
-    if (e.name.starts_with(kineto_step_prefix)) {
-      const std::string_view digits = std::string_view(e.name).substr(std::string_view(kineto_step_prefix).size());
-      uint64_t step = 0;
-      const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-      if (read.ec == std::errc() && read.ptr == digits.data() + digits.size()) out.profiler.insert(step);
-    }
+    if (const auto step = kineto_step_of(e.name)) out.profiler.insert(*step);
     return {};
   }));
   if (out.troupe.empty() && out.profiler.empty())

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 namespace troupe::telemetry {
@@ -24,15 +25,14 @@ core::result<void> check_indices(const traced_step& s) {
   return {};
 }
 
-// Returns the spans of each lane in the order of their starts, or of their ends.
-std::vector<std::vector<uint32_t>> lanes_in_order(const traced_step& s, bool of_ends) {
+// Returns the spans of each lane in the order of `at_ns` [span], then of their ends.
+std::vector<std::vector<uint32_t>> lanes_in_order(const traced_step& s, const std::vector<int64_t>& at_ns) {
   std::vector<std::vector<uint32_t>> out(s.lanes.size());
   for (uint32_t i = 0; i < s.spans.size(); ++i) out[s.spans[i].lane].push_back(i);
+  const auto end_of = [&](uint32_t i) { return s.spans[i].end_ns; };
   for (auto& lane : out)
     std::ranges::stable_sort(lane, [&](uint32_t a, uint32_t b) {
-      const auto &x = s.spans[a], &y = s.spans[b];
-      const int64_t first = of_ends ? x.end_ns : x.start_ns, second = of_ends ? y.end_ns : y.start_ns;
-      return first != second ? first < second : (x.end_ns != y.end_ns ? x.end_ns < y.end_ns : a < b);
+      return at_ns[a] != at_ns[b] ? at_ns[a] < at_ns[b] : end_of(a) < end_of(b);
     });
   return out;
 }
@@ -55,14 +55,27 @@ void step_graph::add_causes() {
     else
       wait(event_of_collective(x.collective), start), wait(begin, event_of_collective(x.collective));
   }
-  for (const auto& lane : lanes_in_order(s, false))
+  std::vector<int64_t> starts(s.spans.size());
+  for (uint32_t i = 0; i < starts.size(); ++i) starts[i] = s.spans[i].start_ns;
+  for (const auto& lane : lanes_in_order(s, starts))
     for (size_t i = 1; i < lane.size(); ++i)
       wait(event_of(lane[i], part::start),
            event_of(lane[i - 1], s.lanes[s.spans[lane[i]].lane].starts_ahead ? part::start : part::end));
-  for (const auto& lane : lanes_in_order(s, true))
+  // The work of a lane that starts ahead is taken in the order in which it could begin. All members of a collective have
+  // one time there, that of their last start, so that the orders of several lanes do not contradict each other.
+  std::vector<int64_t> last_starts = starts;
+  for (const auto& members : members_) {
+    int64_t last = INT64_MIN;
+    for (const uint32_t i : members) last = std::max(last, starts[i]);
+    for (const uint32_t i : members) last_starts[i] = last;
+  }
+  for (const auto& lane : lanes_in_order(s, last_starts))
     for (size_t i = 1; i < lane.size(); ++i) {
       const auto& x = s.spans[lane[i]];
       if (!s.lanes[x.lane].starts_ahead) break;
+      const auto& before = s.spans[lane[i - 1]];
+      // Work that ends later was under way beside this one. Equal times have no order that holds on all ranks.
+      if (before.end_ns > x.end_ns || last_starts[lane[i - 1]] == last_starts[lane[i]]) continue;
       wait(x.collective == no_index ? event_of(lane[i], part::begin) : event_of_collective(x.collective),
            event_of(lane[i - 1], part::end));
     }

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <istream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "core/number.hpp"
 #include "core/text.hpp"
 #include "telemetry/analysis/packed_stream.hpp"
 
@@ -25,10 +25,9 @@ std::optional<int64_t> ns_of(std::string_view us) {
   const std::string_view digits = us.substr(is_negative ? 1 : 0);
   const std::string_view whole = digits.substr(0, digits.find('.'));
   std::string fraction = whole.size() < digits.size() ? std::string(digits.substr(whole.size() + 1)) : "";
-  double about = 0;
-  const auto read = std::from_chars(us.data(), us.data() + us.size(), about);
-  if (read.ec != std::errc() || !(std::abs(about) < max_us)) return std::nullopt;
-  if (us.find_first_of("eE") != us.npos) return std::llround(about * 1e3);
+  const auto about = core::number_of<double>(us);
+  if (!about || !(std::abs(*about) < max_us)) return std::nullopt;
+  if (us.find_first_of("eE") != us.npos) return std::llround(*about * 1e3);
   fraction.resize(3, '0');
   int64_t ns = 0;
   for (const char c : std::string(whole) + fraction) ns = ns * 10 + (c - '0');
@@ -86,13 +85,14 @@ class event_assembler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& e) override {
-    fault = core::error{error_kind::bad_input, fmt::format("broken JSON at byte {}: {}", position, core::shown(e.what()))};
+    broken = fmt::format("broken JSON at byte {}: {}", position, core::shown(e.what()));
     return false;
   }
 
   trace_head head;
   bool has_events = false;
-  std::optional<core::error> fault;
+  std::optional<core::error> fault;   // of the receiver of an event
+  std::optional<std::string> broken;  // reason why the text is no JSON
 
  private:
   [[nodiscard]] size_t event_depth() const { return root_is_array_ ? 2 : 3; }
@@ -165,7 +165,8 @@ core::result<trace_head> read_events(const std::filesystem::path& path,
   event_assembler assembler(each);
   const bool done = nlohmann::json::sax_parse(in, &assembler);
   if (bytes->fault()) return core::fail(*bytes->fault());
-  if (assembler.fault) return core::fail(assembler.fault->in(core::in_quotes(path.string())));
+  if (assembler.fault) return core::fail(*std::move(assembler.fault));
+  if (assembler.broken) return core::refused(fmt::format("'{}': {}", path.string(), *assembler.broken));
   if (!done || !assembler.has_events)
     return core::refused(fmt::format("'{}': wanted a trace, an object with 'traceEvents' as troupe train and "
                                      "torch.profiler write it; the file has none",

@@ -29,7 +29,8 @@ bool is_profiler_file(const fs::path& file) {
   return name.ends_with(".pt.trace.json") || name.ends_with(".pt.trace.json.gz");
 }
 
-/// Returns the traces that an argument names: itself, the trace of a run's folder, or the files of torch.profiler there.
+/// Returns the traces that an argument names: itself, the trace of a run's folder, or the files of torch.profiler
+/// there.
 core::result<std::vector<fs::path>> traces_of(const fs::path& given) {
   std::error_code e;
   if (!fs::is_directory(given, e)) return std::vector{given};
@@ -39,14 +40,16 @@ core::result<std::vector<fs::path>> traces_of(const fs::path& given) {
     if (is_profiler_file(at->path())) out.push_back(at->path());
   if (e) return fail(error_kind::io, fmt::format("cannot read '{}': {}", given.string(), e.message()));
   if (out.empty())
-    return core::refused(fmt::format("'{}': wanted trace.json, which troupe train writes with telemetry.trace, or files "
-                                     "*.pt.trace.json of torch.profiler; the folder has none",
-                                     given.string()));
+    return core::refused(
+        fmt::format("'{}': wanted trace.json, which troupe train writes with telemetry.trace, or files "
+                    "*.pt.trace.json of torch.profiler; the folder has none",
+                    given.string()));
   std::ranges::sort(out);
   return out;
 }
 
-core::result<telemetry::trace_analysis> analysis_of(const std::vector<std::string>& given, std::optional<uint64_t> step) {
+core::result<telemetry::trace_analysis> analysis_of(const std::vector<std::string>& given,
+                                                    std::optional<uint64_t> step) {
   std::vector<fs::path> files;
   for (const auto& one : given) {
     TROUPE_ASSIGN(const auto more, traces_of(one));
@@ -61,8 +64,9 @@ core::result<telemetry::trace_analysis> analysis_of(const std::vector<std::strin
 analyse_command::analyse_command(CLI::App& app)
     : program_command(app, "analyse", "why a step takes as long as it does, from its trace, and what would gain most") {
   command_
-      ->add_option("trace", traces_,
-                   "a run's folder, its trace.json, or traces of torch.profiler with a file for each rank; plain or gzip")
+      ->add_option(
+          "trace", traces_,
+          "a run's folder, its trace.json, or traces of torch.profiler with a file for each rank; plain or gzip")
       ->required();
   command_->add_option("--step", step_, "analyse this step alone, by its number in the trace");
   add_json(*command_, form_, "as JSON, with the figures of each step");
@@ -71,8 +75,8 @@ analyse_command::analyse_command(CLI::App& app)
 int analyse_command::run() const {
   const auto done = analysis_of(traces_, command_->count("--step") > 0 ? std::optional(step_) : std::nullopt);
   if (!done) return failed(done.error());
-  const std::string of = traces_.size() == 1 ? core::printable_line(traces_.front())
-                                             : fmt::format("{} traces", traces_.size());
+  const std::string of =
+      traces_.size() == 1 ? core::printable_line(traces_.front()) : fmt::format("{} traces", traces_.size());
   std::fputs((form_ == output_form::json ? analysis_as_json(*done) : analysis_as_text(*done, of)).c_str(), stdout);
   return 0;
 }

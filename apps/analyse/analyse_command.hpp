@@ -1,4 +1,5 @@
-// Owns `troupe analyse RUN|TRACE...`: finds the traces, and prints what their steps waited for and what would gain most.
+// Owns `troupe analyse RUN|TRACE...`: finds the traces, and prints what their steps waited for and what would gain
+// most.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,8 @@ std::string waits_text(const telemetry::trace_analysis& a) {
   for (size_t i = 0; i < std::min(rows_shown, a.waits.size()); ++i) {
     const auto& w = a.waits[i];
     if (double(w.ns) / 1e9 < least_wait_share * a.step_s) continue;
-    out += fmt::format("rank {} waited {} ms a step for rank {}, which arrived last\n", w.rank, ms_of(w.ns), w.for_rank);
+    out +=
+        fmt::format("rank {} waited {} ms a step for rank {}, which arrived last\n", w.rank, ms_of(w.ns), w.for_rank);
   }
   return out.empty() ? out : "\n" + out;
 }
@@ -92,7 +93,8 @@ json exposed_json(const std::vector<telemetry::exposed_kind>& exposed) {
 
 json waits_json(const std::vector<telemetry::rank_wait>& waits) {
   json out = json::array();
-  for (const auto& w : waits) out.push_back({{"rank", w.rank}, {"for_rank", w.for_rank}, {"seconds", double(w.ns) / 1e9}});
+  for (const auto& w : waits)
+    out.push_back({{"rank", w.rank}, {"for_rank", w.for_rank}, {"seconds", double(w.ns) / 1e9}});
   return out;
 }
 

@@ -69,10 +69,12 @@ std::string claim_of(const proposed_change& c, trace_program program) {
       return core::text_of("the pipeline is unbalanced, stage %s computes %.2f times as long as the mean; balanced",
                            c.subject.c_str(), c.ratio);
     case change_sort::equal_link:
-      return core::text_of("the link of ranks %s takes %.2f times as long as others for the same bytes; as fast as they are",
-                           c.subject.c_str(), c.ratio);
+      return core::text_of(
+          "the link of ranks %s takes %.2f times as long as others for the same bytes; as fast as they are",
+          c.subject.c_str(), c.ratio);
     case change_sort::free_collective:
-      return fmt::format("compute waits for {}; {} that {}", c.subject == "send" ? "transfers between stages" : c.subject,
+      return fmt::format("compute waits for {}; {} that {}",
+                         c.subject == "send" ? "transfers between stages" : c.subject,
                          "with communication of this kind", "takes no time");
     case change_sort::free_loading:
       return "compute waits for batches; with batches that are there when they are wanted";
@@ -86,7 +88,8 @@ std::string claim_of(const proposed_change& c, trace_program program) {
       return "the device waits for the program that launches its kernels; with launches that take no time";
     case change_sort::no_gaps:
       return program == trace_program::troupe
-                 ? "lanes are idle although nothing holds their next instruction back; without these gaps"
+                 ? "lanes are idle although nothing holds their next instruction back, as without a free processor; "
+                   "without these gaps"
                  : "streams are idle although their next kernel is launched; without these gaps";
     case change_sort::no_pause:
       return "all ranks pause between steps; without the pause";
@@ -176,8 +179,7 @@ class summary {
     }
     for (const auto sort :
          {change_sort::free_loading, change_sort::free_disk, change_sort::free_saving, change_sort::no_gaps})
-      for (uint32_t i = 0; i < s.spans.size(); ++i)
-        on_rank_[sort][s.ranks[s.spans[i].rank]] += removed_ns(sort, g, i);
+      for (uint32_t i = 0; i < s.spans.size(); ++i) on_rank_[sort][s.ranks[s.spans[i].rank]] += removed_ns(sort, g, i);
     if (traces_.program == trace_program::troupe && last_end_ns_ && g.bounds().start_ns > *last_end_ns_) {
       pause_ns_ += g.bounds().start_ns - *last_end_ns_;
       ++pauses_;
@@ -216,8 +218,8 @@ class summary {
       p.is_cause = p.share >= least_gain(c.sort);
       p.key = key_of(c, traces_.program);
       p.sentence = claim_of(p, traces_.program) +
-                   fmt::format(" a step takes {} less ({}){}", ms_text(p.gain_s), core::text_of("%.1f %%", 100 * p.share),
-                               where(c.sort)) +
+                   fmt::format(" a step takes {} less ({}){}", ms_text(p.gain_s),
+                               core::text_of("%.1f %%", 100 * p.share), where(c.sort)) +
                    (p.key.empty() ? std::string() : ": " + p.key);
       out_.changes.push_back(std::move(p));
     }

@@ -19,7 +19,8 @@ inline constexpr size_t max_listed_changes = 5;
 /// Least gain, as a share of the step, of a change that is named as a cause because a rank, a part of a pipeline or a
 /// link is slower than its peers.
 inline constexpr double min_outlier_gain = 0.05;
-/// Least gain of a change that compares with nothing: some exposed communication, loading or idle time is in every step.
+/// Least gain of a change that compares with nothing: some exposed communication, loading or idle time is in every
+/// step.
 inline constexpr double min_cause_gain = 0.10;
 /// Least gain from free updates that is a cause: the optimizer is part of every step.
 inline constexpr double min_update_gain = 0.20;
@@ -31,10 +32,10 @@ inline constexpr double explaining_share = 0.4;
 struct proposed_change {
   change_sort sort = change_sort::no_gaps;
   std::string subject;
-  double ratio = 0;      ///< mean over the steps that have it; 0 if the subject is compared with nothing
-  double gain_s = 0;     ///< seconds by which a replayed step is shorter
-  double share = 0;      ///< gain_s by the length of the step; by that with the pause, if the pause is the gain
-  bool is_cause = false; ///< true if the gain reaches the threshold of the change
+  double ratio = 0;       ///< mean over the steps that have it; 0 if the subject is compared with nothing
+  double gain_s = 0;      ///< seconds by which a replayed step is shorter
+  double share = 0;       ///< gain_s by the length of the step; by that with the pause, if the pause is the gain
+  bool is_cause = false;  ///< true if the gain reaches the threshold of the change
   std::string sentence;
   std::string key;  ///< configuration key to change first; empty if there is none
 };

@@ -37,9 +37,17 @@ bool is_loader(const trace_event& e) {
 }
 // Categories that repeat or annotate events of the others.
 bool adds_nothing(const std::string& category) {
-  static const std::set<std::string> known = {"ac2g",   "fwdbwd",          "python_function",   "user_annotation",
-                                              "Trace",  "overhead",        "gpu_user_annotation", "cpu_instant_event",
-                                              "cpu_op", "cuda_profiler_range", ""};
+  static const std::set<std::string> known = {"ac2g",
+                                              "fwdbwd",
+                                              "python_function",
+                                              "user_annotation",
+                                              "Trace",
+                                              "overhead",
+                                              "gpu_user_annotation",
+                                              "cpu_instant_event",
+                                              "cpu_op",
+                                              "cuda_profiler_range",
+                                              ""};
   return known.contains(category);
 }
 
@@ -323,9 +331,10 @@ core::result<std::vector<traced_step>> read_kineto_steps(const std::vector<kinet
     for (auto& [number, step] : rank.steps) {
       simplify(step);
       if (step.pieces.empty())
-        return core::refused(fmt::format("'{}': step {} has no kernel and no operation: wanted a trace with "
-                                         "ProfilerActivity.CPU or CUDA",
-                                         file.path.string(), number));
+        return core::refused(
+            fmt::format("'{}': step {} has no kernel and no operation: wanted a trace with "
+                        "ProfilerActivity.CPU or CUDA",
+                        file.path.string(), number));
       add_rank(makers.at(number), file.rank, step);
     }
   }
@@ -338,14 +347,17 @@ core::result<std::vector<traced_step>> read_kineto_steps(const std::vector<kinet
     align(out.back(), moved);
   }
   for (const auto& [category, count] : unknown)
-    notes.push_back(fmt::format("not understood and left out: {} events of category '{}'", count, core::shown(category)));
+    notes.push_back(
+        fmt::format("not understood and left out: {} events of category '{}'", count, core::shown(category)));
   if (alone > 0)
-    notes.push_back(fmt::format("{} collectives are in the file of one rank only: who waited in them is not known", alone));
+    notes.push_back(
+        fmt::format("{} collectives are in the file of one rank only: who waited in them is not known", alone));
   for (const auto& [rank, shift] : moved)
     if (shift > told_shift_ns || shift < -told_shift_ns)
-      notes.push_back(fmt::format("the clock of rank {} was moved by {:.3f} ms, so that its collectives end together with "
-                                  "those of the first rank",
-                                  rank, -double(shift) / 1e6));
+      notes.push_back(
+          fmt::format("the clock of rank {} was moved by {:.3f} ms, so that its collectives end together with "
+                      "those of the first rank",
+                      rank, -double(shift) / 1e6));
   return out;
 }
 

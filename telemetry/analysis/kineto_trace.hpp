@@ -1,6 +1,6 @@
-// Owns the meaning of the events of a trace that torch.profiler (Kineto) writes: kernels and copies by stream, the calls
-// that launch them, collectives of NCCL. A profiler does not record the order of streams that events impose; the rule
-// that replaces it is in kineto_trace.cpp.
+// Owns the meaning of the events of a trace that torch.profiler (Kineto) writes: kernels and copies by stream, the
+// calls that launch them, collectives of NCCL. A profiler does not record the order of streams that events impose; the
+// rule that replaces it is in kineto_trace.cpp.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,8 @@ core::result<std::unique_ptr<packed_stream>> packed_stream::open(const std::file
   if (head[0] == 0x1F && head[1] == 0x8B) {
     out->decoder_ = std::make_unique<decoder>();
     out->packed_.resize(block_bytes);
-    if (!out->decoder_->is_ready) return fail(error_kind::limit, fmt::format("no memory to unpack '{}'", path.string()));
+    if (!out->decoder_->is_ready)
+      return fail(error_kind::limit, fmt::format("no memory to unpack '{}'", path.string()));
   }
   return out;
 }

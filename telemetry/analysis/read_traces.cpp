@@ -24,26 +24,26 @@ struct survey {
 core::result<survey> survey_of(const std::filesystem::path& file) {
   survey out;
   TROUPE_ASSIGN(out.head, read_events(file, [&](const trace_event& e) -> core::result<void> {
-    if (e.phase != "X") return {};
-    if (e.step && e.id) out.troupe.insert(*e.step);
-    if (const auto step = kineto_step_of(e.name)) out.profiler.insert(*step);
-    return {};
-  }));
+                  if (e.phase != "X") return {};
+                  if (e.step && e.id) out.troupe.insert(*e.step);
+                  if (const auto step = kineto_step_of(e.name)) out.profiler.insert(*step);
+                  return {};
+                }));
   if (out.troupe.empty() && out.profiler.empty())
-    return core::refused(fmt::format(
-        "'{}': wanted a trace with steps: instructions of troupe train (telemetry.trace), or ProfilerStep annotations of "
-        "torch.profiler (call profiler.step() after each step); got {} events without a step",
-        file.string(), out.head.events));
+    return core::refused(
+        fmt::format("'{}': wanted a trace with steps: instructions of troupe train (telemetry.trace), or ProfilerStep "
+                    "annotations of "
+                    "torch.profiler (call profiler.step() after each step); got {} events without a step",
+                    file.string(), out.head.events));
   if (!out.troupe.empty() && !out.profiler.empty())
-    return core::refused(fmt::format("'{}': wanted the steps of one program, got those of Troupe and of torch.profiler",
-                                     file.string()));
+    return core::refused(
+        fmt::format("'{}': wanted the steps of one program, got those of Troupe and of torch.profiler", file.string()));
   return out;
 }
 
 core::result<std::vector<uint64_t>> chosen(const std::set<uint64_t>& steps, std::optional<uint64_t> wanted,
                                            const std::string& file) {
-  if (steps.empty())
-    return core::refused(fmt::format("'{}': wanted a step that all files have, got none", file));
+  if (steps.empty()) return core::refused(fmt::format("'{}': wanted a step that all files have, got none", file));
   if (wanted && !steps.contains(*wanted))
     return core::refused(fmt::format("--step {}: '{}' has {} steps, from {} to {}", *wanted, file, steps.size(),
                                      *steps.begin(), *steps.rbegin()));
@@ -62,8 +62,9 @@ core::result<kept_traces> read_traces(const std::vector<std::filesystem::path>& 
     TROUPE_ASSIGN(const auto one, survey_of(file));
     const bool is_troupe = !one.troupe.empty();
     if (is_troupe && files.size() > 1)
-      return core::refused(fmt::format("'{}': a trace of Troupe has all ranks of its run: wanted it alone, got {} files",
-                                       file.string(), files.size()));
+      return core::refused(
+          fmt::format("'{}': a trace of Troupe has all ranks of its run: wanted it alone, got {} files", file.string(),
+                      files.size()));
     out.program = is_troupe ? trace_program::troupe : trace_program::torch_profiler;
     const auto& here = is_troupe ? one.troupe : one.profiler;
     if (of_ranks.empty())

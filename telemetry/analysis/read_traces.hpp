@@ -28,8 +28,8 @@ struct kept_traces {
 };
 
 /// Reads the last max_kept_steps steps of the files, or step `wanted` alone. `files` is one trace of Troupe, or traces
-/// of torch.profiler with a file for each rank. Errors, each beginning with the file: it cannot be read or is damaged; it
-/// has no steps, or not the wanted one; its events have no order; two files are of one rank; a limit is exceeded.
+/// of torch.profiler with a file for each rank. Errors, each beginning with the file: it cannot be read or is damaged;
+/// it has no steps, or not the wanted one; its events have no order; two files are of one rank; a limit is exceeded.
 core::result<kept_traces> read_traces(const std::vector<std::filesystem::path>& files,
                                       std::optional<uint64_t> wanted = std::nullopt);
 

@@ -61,8 +61,8 @@ void step_graph::add_causes() {
     for (size_t i = 1; i < lane.size(); ++i)
       wait(event_of(lane[i], part::start),
            event_of(lane[i - 1], s.lanes[s.spans[lane[i]].lane].starts_ahead ? part::start : part::end));
-  // The work of a lane that starts ahead is taken in the order in which it could begin. All members of a collective have
-  // one time there, that of their last start, so that the orders of several lanes do not contradict each other.
+  // The work of a lane that starts ahead is taken in the order in which it could begin. All members of a collective
+  // have one time there, that of their last start, so that the orders of several lanes do not contradict each other.
   std::vector<int64_t> last_starts = starts;
   for (const auto& members : members_) {
     int64_t last = INT64_MIN;
@@ -100,7 +100,8 @@ core::result<void> step_graph::sort() {
       if (--waits[followers[f]] == 0) order_.push_back(followers[f]);
   }
   if (order_.size() == causes_.size()) return {};
-  const auto stuck = static_cast<uint32_t>(std::ranges::find_if(waits, [](uint32_t w) { return w > 0; }) - waits.begin());
+  const auto stuck =
+      static_cast<uint32_t>(std::ranges::find_if(waits, [](uint32_t w) { return w > 0; }) - waits.begin());
   const auto n = static_cast<uint32_t>(step_->spans.size());
   return core::refused(place_of_span(*step_, stuck < 3 * n ? stuck / 3 : members_[stuck - 3 * n].front()) +
                        ": it waits for itself, by way of others: the times or the order in the trace are damaged");
@@ -180,11 +181,11 @@ std::vector<path_piece> step_graph::critical_path() const {
     uint32_t last = no_index;
     int64_t held = 0;
     for (const auto& c : causes_[e])
-      if (last == no_index || at_ns_[c.event] + c.shift_ns > held)
-        held = at_ns_[c.event] + c.shift_ns, last = c.event;
+      if (last == no_index || at_ns_[c.event] + c.shift_ns > held) held = at_ns_[c.event] + c.shift_ns, last = c.event;
     const uint32_t span = e / 3;
     if (span < step_->spans.size() && held < cursor)
-      out.push_back({span, static_cast<part>(e % 3) == part::start, bounds_.start_ns + held, bounds_.start_ns + cursor});
+      out.push_back(
+          {span, static_cast<part>(e % 3) == part::start, bounds_.start_ns + held, bounds_.start_ns + cursor});
     cursor = std::min(cursor, held);
     e = last;
   }

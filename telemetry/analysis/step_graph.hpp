@@ -1,6 +1,6 @@
-// Owns the graph of a step: the starts, beginnings of work and ends of its intervals as events, and the events for which
-// each of them waited. Computes the critical path, and the length of the step if some work took another time. Knows no
-// formats and no causes.
+// Owns the graph of a step: the starts, beginnings of work and ends of its intervals as events, and the events for
+// which each of them waited. Computes the critical path, and the length of the step if some work took another time.
+// Knows no formats and no causes.
 #pragma once
 
 #include <cstdint>

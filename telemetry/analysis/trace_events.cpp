@@ -168,9 +168,10 @@ core::result<trace_head> read_events(const std::filesystem::path& path,
   if (assembler.fault) return core::fail(*std::move(assembler.fault));
   if (assembler.broken) return core::refused(fmt::format("'{}': {}", path.string(), *assembler.broken));
   if (!done || !assembler.has_events)
-    return core::refused(fmt::format("'{}': wanted a trace, an object with 'traceEvents' as troupe train and "
-                                     "torch.profiler write it; the file has none",
-                                     path.string()));
+    return core::refused(
+        fmt::format("'{}': wanted a trace, an object with 'traceEvents' as troupe train and "
+                    "torch.profiler write it; the file has none",
+                    path.string()));
   return assembler.head;
 }
 

@@ -33,9 +33,9 @@ struct trace_event {
 
 /// Members of a trace beside its events. Complete after the file has been read.
 struct trace_head {
-  std::optional<uint64_t> rank;      ///< `distributedInfo.rank`
-  std::optional<int64_t> base_ns;    ///< `baseTimeNanoseconds`, which times are relative to
-  uint64_t events = 0;               ///< number of events
+  std::optional<uint64_t> rank;    ///< `distributedInfo.rank`
+  std::optional<int64_t> base_ns;  ///< `baseTimeNanoseconds`, which times are relative to
+  uint64_t events = 0;             ///< number of events
 };
 
 /// Reads all events of a file, plain or packed by gzip, and calls `each` for every one. An error of `each` ends the

@@ -40,9 +40,9 @@ struct traced_span {
   uint32_t communicator = no_index;
   uint32_t stage = no_index;  ///< stage of a pipeline
   uint64_t bytes = 0;
-  int64_t start_ns = 0, end_ns = 0;  ///< a collective starts when its rank posts it
-  std::vector<uint32_t> after;       ///< indices of spans that must have ended before this one starts
-  std::vector<uint32_t> after_start; ///< indices of spans that must have started before this one starts
+  int64_t start_ns = 0, end_ns = 0;   ///< a collective starts when its rank posts it
+  std::vector<uint32_t> after;        ///< indices of spans that must have ended before this one starts
+  std::vector<uint32_t> after_start;  ///< indices of spans that must have started before this one starts
   /// Indices of spans that must have ended before this one ends: those for which a synchronising call waits.
   std::vector<uint32_t> awaits;
   [[nodiscard]] int64_t length_ns() const { return end_ns - start_ns; }
@@ -57,8 +57,8 @@ struct traced_lane {
 
 /// One step over all its ranks.
 struct traced_step {
-  uint64_t number = 0;           ///< number of the step as the trace counts it
-  std::vector<uint32_t> ranks;   ///< numbers of the ranks, ascending
+  uint64_t number = 0;          ///< number of the step as the trace counts it
+  std::vector<uint32_t> ranks;  ///< numbers of the ranks, ascending
   std::vector<traced_lane> lanes;
   std::vector<std::string> kinds, names;
   std::vector<traced_span> spans;

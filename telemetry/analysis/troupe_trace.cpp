@@ -23,9 +23,9 @@ struct lane_row {
 };
 // Lanes by the names that a trace gives to its threads, before a comma.
 constexpr lane_row lane_rows[] = {
-    {"control", work_sort::loading, false}, {"compute", work_sort::compute, false},
+    {"control", work_sort::loading, false},     {"compute", work_sort::compute, false},
     {"fabric", work_sort::communication, true}, {"shard", work_sort::update, false},
-    {"writer", work_sort::saving, false},   {"io", work_sort::disk, true},
+    {"writer", work_sort::saving, false},       {"io", work_sort::disk, true},
 };
 
 // Kind whose bytes may reach the disk after the step's end.
@@ -77,8 +77,7 @@ class troupe_steps {
   core::result<std::vector<traced_step>> finished() {
     std::vector<traced_step> out;
     for (auto& [number, s] : steps_) {
-      if (auto missing = s.order())
-        return core::refused(fmt::format("'{}': step {}, {}", file_, number, *missing));
+      if (auto missing = s.order()) return core::refused(fmt::format("'{}': step {}, {}", file_, number, *missing));
       out.push_back(s.maker.finished());
     }
     return out;
@@ -117,9 +116,10 @@ class troupe_steps {
         for (auto& on : x.after) {
           const auto at = ids.find(key_of(x.rank, on));
           if (at == ids.end())
-            return fmt::format("rank {}, '{}': it waits for instruction {}, which the trace does not have: the file is "
-                               "damaged",
-                               s.ranks[x.rank], core::shown(s.names[x.name]), on);
+            return fmt::format(
+                "rank {}, '{}': it waits for instruction {}, which the trace does not have: the file is "
+                "damaged",
+                s.ranks[x.rank], core::shown(s.names[x.name]), on);
           on = at->second;
         }
       return std::nullopt;

@@ -48,7 +48,8 @@ class trial {
 
  private:
   // Replays the step with the times that `change` makes of the measured ones.
-  void replay(change_sort sort, std::string subject, double ratio, const std::function<void(step_graph::times&)>& change) {
+  void replay(change_sort sort, std::string subject, double ratio,
+              const std::function<void(step_graph::times&)>& change) {
     auto times = g_.measured();
     change(times);
     const int64_t gain = g_.bounds().length_ns() - g_.replayed(times);
@@ -110,11 +111,12 @@ class trial {
     for (const auto& [stage, ns] : parts) mean += ns / double(parts.size());
     const auto longest = std::ranges::max_element(parts, {}, [](const auto& p) { return p.second; });
     if (longest->second < unbalanced_ratio * mean) return;
-    replay(change_sort::equal_stages, fmt::to_string(longest->first), longest->second / mean, [&](step_graph::times& t) {
-      for (uint32_t i = 0; i < s_.spans.size(); ++i)
-        if (const auto& x = s_.spans[i]; x.sort == work_sort::compute && x.stage != no_index)
-          if (const double ns = parts.at(part[x.rank]); ns > 0) t.work[i] = scaled(t.work[i], mean / ns);
-    });
+    replay(change_sort::equal_stages, fmt::to_string(longest->first), longest->second / mean,
+           [&](step_graph::times& t) {
+             for (uint32_t i = 0; i < s_.spans.size(); ++i)
+               if (const auto& x = s_.spans[i]; x.sort == work_sort::compute && x.stage != no_index)
+                 if (const double ns = parts.at(part[x.rank]); ns > 0) t.work[i] = scaled(t.work[i], mean / ns);
+           });
   }
 
   // Compares the communicators whose collectives are of the same kinds, members and sizes.
@@ -142,8 +144,8 @@ class trial {
       std::vector<double> rates;  // ns a byte of the peers
       for (const auto& [other_key, o] : links) {
         const double sizes = o.bytes <= 0 ? 0 : l.bytes / l.count / (o.bytes / o.count);
-        if (other_key != key && o.kinds == l.kinds && o.ranks.size() == l.ranks.size() && sizes >= 1 / same_bytes_factor &&
-            sizes <= same_bytes_factor)
+        if (other_key != key && o.kinds == l.kinds && o.ranks.size() == l.ranks.size() &&
+            sizes >= 1 / same_bytes_factor && sizes <= same_bytes_factor)
           rates.push_back(o.ns / o.bytes);
       }
       const double peers = median_of(std::move(rates)) * l.bytes;

@@ -1,5 +1,5 @@
-// Owns the changes of a step that are tried: which times each of them would change, found by comparing ranks, stages and
-// links with their peers. Each change is replayed on the graph of the step. Leaves words and keys to causes.hpp.
+// Owns the changes of a step that are tried: which times each of them would change, found by comparing ranks, stages
+// and links with their peers. Each change is replayed on the graph of the step. Leaves words and keys to causes.hpp.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace troupe::telemetry {
 
-/// What a change does to the times of a step.
+/// The sort of a change: how it alters the times of a step.
 enum class change_sort : uint8_t {
-  equal_rank,        ///< a rank computes as fast as the median of the other ranks that run the same instructions
-  equal_stages,      ///< all parts of a pipeline compute as long
-  equal_link,        ///< a communicator is as fast as the median of the others that do the same
-  free_collective,   ///< all collectives of a kind take no time
-  free_loading,      ///< batches are there when they are wanted
-  free_disk,         ///< swaps take no time
-  free_saving,       ///< copies and writes of checkpoints take no time
-  free_update,       ///< norms and the optimizer take no time
-  free_host,         ///< the program that launches kernels takes no time
-  no_gaps,           ///< lanes start what they could have started
-  no_pause,          ///< a step starts when the one before ends; found by comparing steps, not by a replay
+  equal_rank,       ///< a rank computes as fast as the median of the other ranks that run the same instructions
+  equal_stages,     ///< all parts of a pipeline compute as long
+  equal_link,       ///< a communicator is as fast as the median of the others that do the same
+  free_collective,  ///< all collectives of a kind take no time
+  free_loading,     ///< batches are there when they are wanted
+  free_disk,        ///< swaps take no time
+  free_saving,      ///< copies and writes of checkpoints take no time
+  free_update,      ///< norms and the optimizer take no time
+  free_host,        ///< the program that launches kernels takes no time
+  no_gaps,          ///< lanes start what they could have started
+  no_pause,         ///< a step starts when the one before ends; found by comparing steps, not by a replay
 };
 
 /// Least ratio of a rank's computing time to the median of its peers that counts as slow.

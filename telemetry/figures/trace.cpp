@@ -154,8 +154,7 @@ std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64
                  "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f",
                  p.rank, thread_of(x.lane, chunk), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
                  static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.moved_bytes), wait_us) +
-             order_text(x) +
-             (stage == plan::none ? "}}" : text_of(",\"stage\":%u}}", stage));
+             order_text(x) + (stage == plan::none ? "}}" : text_of(",\"stage\":%u}}", stage));
     }
   }
   return out;

@@ -180,8 +180,7 @@ BOOST_AUTO_TEST_CASE(a_long_trace_keeps_its_last_steps_and_one_step_can_be_chose
   const auto one = *check_ok(read_traces({file}, 3));
   BOOST_TEST_REQUIRE(one.steps.size() == 1U);
   BOOST_TEST(one.steps.front().number == 3U);
-  tests::check_error(read_traces({file}, 12),
-                     "--step 12: '" + file.string() + "' has 12 steps, from 0 to 11");
+  tests::check_error(read_traces({file}, 12), "--step 12: '" + file.string() + "' has 12 steps, from 0 to 11");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

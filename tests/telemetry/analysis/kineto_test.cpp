@@ -1,5 +1,5 @@
-// Tests the reading of traces of torch.profiler, made by hand in the form of its files: launches and kernels, streams that
-// wait for each other, collectives over files, clocks that differ, a CPU alone.
+// Tests the reading of traces of torch.profiler, made by hand in the form of its files: launches and kernels, streams
+// that wait for each other, collectives over files, clocks that differ, a CPU alone.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -26,9 +26,9 @@ struct profiler_file {
 
   void add(const std::string& name, const std::string& category, const std::string& tid, double at, double length,
            const std::string& arguments = "") {
-    events += fmt::format(
-        R"({}{{"ph":"X","cat":"{}","name":"{}","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"External id":3{}}}}})",
-        events.empty() ? "" : ",\n", category, name, tid, at, length, arguments);
+    events += fmt::format(R"({}{{"ph":"X","cat":"{}","name":"{}","pid":1,"tid":{},)"
+                          R"("ts":{:.3f},"dur":{:.3f},"args":{{"External id":3{}}}}})",
+                          events.empty() ? "" : ",\n", category, name, tid, at, length, arguments);
   }
   void step(uint64_t number, double at, double length) {
     add(fmt::format("ProfilerStep#{}", number), "user_annotation", "10", at, length);
@@ -51,8 +51,8 @@ struct profiler_file {
 
 const std::string all_reduce = R"(,"Collective name":"allreduce","Process Group Name":"0")";
 
-/// Returns a file of two steps of a rank: two products, an all-reduce in a stream of its own, an optimizer. The products
-/// take `factor` times as long; all times are later by `ahead`. `end` of a step is when its all-reduce ends.
+/// Returns a file of two steps of a rank: two products, an all-reduce in a stream of its own, an optimizer. The
+/// products take `factor` times as long; all times are later by `ahead`. `end` of a step is when its all-reduce ends.
 profiler_file two_steps(double factor, double end, double ahead) {
   profiler_file f;
   for (uint32_t s = 0; s < 2; ++s) {

@@ -16,26 +16,27 @@
 
 namespace troupe::telemetry {
 
-/// The shape of a job, in microseconds, and what is wrong with it. All factors 1 and all additional times 0: nothing is.
+/// The shape of a job, in microseconds, and what is wrong with it. All factors 1 and all additional times 0: nothing
+/// is.
 struct made_job {
   uint32_t stages = 1, data = 2, layers = 4, micro = 2, steps = 3;
   uint64_t seed = 1;
   double forward = 1000, backward = 2000, gather = 300, reduce = 400, transfer = 60, load = 20, update = 150;
   double swap_in = 100, snapshot = 0;
-  double gap = 2;            ///< time before each start
-  double pause = 500;        ///< time between two steps
-  double noise = 0.03;       ///< half width of the uniform noise of all times
-  int32_t slow_rank = -1;    ///< rank whose computing takes slow_factor times as long
+  double gap = 2;          ///< time before each start
+  double pause = 500;      ///< time between two steps
+  double noise = 0.03;     ///< half width of the uniform noise of all times
+  int32_t slow_rank = -1;  ///< rank whose computing takes slow_factor times as long
   double slow_factor = 1;
   int32_t slow_stage = -1;
   double stage_factor = 1;
   int32_t slow_boundary = -1;  ///< boundary after this stage, of data rank 0, whose transfers take link_factor times
   int32_t slow_group = -1;     ///< stage whose gathers and reductions take link_factor times as long
   double link_factor = 1;
-  double late_batch = 0;       ///< further time of the last load; of rank late_rank alone if that is not -1
+  double late_batch = 0;  ///< further time of the last load; of rank late_rank alone if that is not -1
   int32_t late_rank = -1;
-  double host_gap = 0;         ///< further time before each instruction of the compute lane
-  int32_t gap_rank = -1;       ///< rank of host_gap; -1: all
+  double host_gap = 0;    ///< further time before each instruction of the compute lane
+  int32_t gap_rank = -1;  ///< rank of host_gap; -1: all
 };
 
 class made_trace {
@@ -50,7 +51,9 @@ class made_trace {
     }
   }
 
-  [[nodiscard]] std::string text() const { return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events_ + "\n]}\n"; }
+  [[nodiscard]] std::string text() const {
+    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events_ + "\n]}\n";
+  }
 
  private:
   enum lane : uint32_t { control, compute, fabric, shard, writer, io };
@@ -116,7 +119,7 @@ class made_trace {
 
   void make_rank(uint32_t r) {
     const uint32_t stage = r / job_.data, d = r % job_.data;
-    const uint32_t group = stage;                                           // communicator of the stage's data ranks
+    const uint32_t group = stage;  // communicator of the stage's data ranks
     const auto boundary = [&](uint32_t s) { return job_.stages + s * job_.data + d; };
     const uint32_t everyone = job_.stages + job_.stages * job_.data;
     const auto is_slow = [&](uint32_t s) { return int32_t(s) == job_.slow_boundary && d == 0; };
@@ -135,7 +138,8 @@ class made_trace {
       for (uint32_t l = 0; l < job_.layers; ++l) {
         std::vector<uint32_t> ahead;
         if (computed.size() >= 3) ahead.push_back(computed[computed.size() - 3]);
-        const uint32_t g = add(r, fabric, "gather", fmt::format("gather block {}", stage * job_.layers + l), job_.gather, ahead);
+        const uint32_t g =
+            add(r, fabric, "gather", fmt::format("gather block {}", stage * job_.layers + l), job_.gather, ahead);
         join(g, group, 1 << 20, slow_here);
         before.push_back(g);
         computed.push_back(
@@ -143,7 +147,8 @@ class made_trace {
         before.clear();
       }
       if (stage + 1 < job_.stages)
-        join(add(r, fabric, "send", "send output", job_.transfer, {computed.back()}), boundary(stage), 4096, is_slow(stage));
+        join(add(r, fabric, "send", "send output", job_.transfer, {computed.back()}), boundary(stage), 4096,
+             is_slow(stage));
     }
     std::vector<uint32_t> norms;
     for (uint32_t m = 0; m < job_.micro; ++m) {
@@ -153,8 +158,8 @@ class made_trace {
         join(before.back(), boundary(stage), 4096, is_slow(stage));
       }
       for (uint32_t l = job_.layers; l-- > 0;) {
-        computed.push_back(
-            add(r, compute, "backward", fmt::format("backward block {}", stage * job_.layers + l), job_.backward, before));
+        computed.push_back(add(r, compute, "backward", fmt::format("backward block {}", stage * job_.layers + l),
+                               job_.backward, before));
         before.clear();
         if (m + 1 < job_.micro) continue;
         const uint32_t b = add(r, fabric, "reduce", fmt::format("reduce bucket {}", l), job_.reduce, {computed.back()});
@@ -223,11 +228,13 @@ class made_trace {
     for (const auto& x : all_) {
       std::string after;
       for (const uint32_t on : x.after) after += (after.empty() ? "" : ",") + fmt::to_string(all_[on].id);
-      add_event(fmt::format(
-          R"({{"name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"step":{},"id":{},"bytes":{},"waited_us":0.0,"after":[{}]{}{}}}}})",
-          x.name, x.kind, x.rank, x.lane, zero_ + x.start, x.end - x.start, step, x.id, x.bytes, after,
-          x.communicator < 0 ? "" : fmt::format(R"(,"collective":[{},{}])", x.communicator, x.sequence),
-          job_.stages > 1 && x.lane == compute ? fmt::format(R"(,"stage":{})", x.stage) : ""));
+      add_event(
+          fmt::format(R"({{"name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},)"
+                      R"("dur":{:.3f},"args":{{"step":{},"id":{},"bytes":{},"waited_us":0.0,)"
+                      R"("after":[{}]{}{}}}}})",
+                      x.name, x.kind, x.rank, x.lane, zero_ + x.start, x.end - x.start, step, x.id, x.bytes, after,
+                      x.communicator < 0 ? "" : fmt::format(R"(,"collective":[{},{}])", x.communicator, x.sequence),
+                      job_.stages > 1 && x.lane == compute ? fmt::format(R"(,"stage":{})", x.stage) : ""));
       end = std::max(end, x.end);
     }
     zero_ += end;

@@ -1,5 +1,5 @@
-// Tests the graph of a step on random steps and on small ones that a reader can follow: the path tiles the step, measured
-// times replay to the step, waits are found.
+// Tests the graph of a step on random steps and on small ones that a reader can follow: the path tiles the step,
+// measured times replay to the step, waits are found.
 #include "telemetry/analysis/step_graph.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -118,7 +118,8 @@ BOOST_AUTO_TEST_CASE(a_collective_begins_when_its_last_member_arrives_and_the_ot
     return m.add(std::move(x));
   };
   const uint32_t a = add(0, work_sort::compute, 0, 100, {}), b = add(1, work_sort::compute, 0, 400, {});
-  const uint32_t x = add(0, work_sort::communication, 110, 500, {a}), y = add(1, work_sort::communication, 410, 500, {b});
+  const uint32_t x = add(0, work_sort::communication, 110, 500, {a}),
+                 y = add(1, work_sort::communication, 410, 500, {b});
   add(0, work_sort::update, 500, 600, {x});
   const auto s = m.finished();
   const auto made = step_graph::of(s);
@@ -148,8 +149,9 @@ BOOST_AUTO_TEST_CASE(work_that_waits_for_itself_and_indices_that_are_none_are_re
   x.start_ns = 20, x.end_ns = 30, x.after = {};
   m.add(x);
   const auto s = m.finished();
-  tests::check_error(step_graph::of(s), "step 7, rank 2, 'compute': it waits for itself, by way of others: the times or "
-                                        "the order in the trace are damaged");
+  tests::check_error(step_graph::of(s),
+                     "step 7, rank 2, 'compute': it waits for itself, by way of others: the times or "
+                     "the order in the trace are damaged");
   auto none = s;
   none.spans[0].after = {9};
   tests::check_error(step_graph::of(none), "step 7, rank 2, 'compute': it waits for work that the trace does not have");

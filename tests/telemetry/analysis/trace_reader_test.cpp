@@ -22,8 +22,7 @@ namespace {
 
 std::string whole(const std::string& events) { return "{\"traceEvents\":[" + events + "]}"; }
 
-constexpr const char* lane_name =
-    R"({"name":"thread_name","ph":"M","pid":0,"tid":1,"args":{"name":"compute"}},)";
+constexpr const char* lane_name = R"({"name":"thread_name","ph":"M","pid":0,"tid":1,"args":{"name":"compute"}},)";
 
 std::string event_with(const std::string& more) {
   return whole(lane_name + std::string(R"({"name":"forward a","cat":"forward","ph":"X","pid":0,"tid":1)") + more + "}");
@@ -50,8 +49,9 @@ BOOST_AUTO_TEST_CASE(plain_and_packed_traces_give_the_same_analysis_to_the_nanos
 BOOST_AUTO_TEST_CASE(a_trace_as_a_run_writes_it_has_the_times_and_the_order_of_the_plan) {
   for (const auto& step : {played_gpt(2), played_pipeline("1f1b", 2, 2)}) {
     const tests::scratch_folder folder;
-    const auto file = folder.write("trace.json", "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + trace_names(step) +
-                                                     trace_events(step, 5, step.front().spans.front().start_ns) + "\n]}\n");
+    const auto file =
+        folder.write("trace.json", "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + trace_names(step) +
+                                       trace_events(step, 5, step.front().spans.front().start_ns) + "\n]}\n");
     const auto traces = *check_ok(read_traces({file}));
     BOOST_TEST_REQUIRE(traces.steps.size() == 1U);
     const auto& s = traces.steps.front();
@@ -106,21 +106,25 @@ BOOST_AUTO_TEST_CASE(an_instruction_that_is_not_understood_is_refused_with_its_s
     check_failed(read_traces({file}), error_kind::bad_input, why);
   };
   const std::string times = R"(,"ts":0,"dur":1)";
-  refused(times + R"(,"args":{"step":2,"id":0})",
-          "step 2, process 0, 'forward a': the instruction does not say what it waits for (args.after): the trace is of an "
-          "older version; train again");
+  refused(
+      times + R"(,"args":{"step":2,"id":0})",
+      "step 2, process 0, 'forward a': the instruction does not say what it waits for (args.after): the trace is of an "
+      "older version; train again");
   refused(R"(,"args":{"step":2,"id":0,"after":[]})", "wanted args.id, ts and dur, numbers that fit; got none");
   refused(R"(,"ts":1e300,"dur":1,"args":{"step":2,"id":0,"after":[]})", "wanted args.id, ts and dur");
   refused(R"(,"ts":0,"dur":-1,"args":{"step":2,"id":0,"after":[]})", "wanted a dur of at least 0");
   refused(times + R"(,"args":{"step":2,"id":4294967295,"after":[]})", "wanted args.id");
-  refused(times + R"(,"args":{"step":2,"id":0,"after":[7]})", "it waits for instruction 7, which the trace does not have");
+  refused(times + R"(,"args":{"step":2,"id":0,"after":[7]})",
+          "it waits for instruction 7, which the trace does not have");
   refused(times + R"(,"args":{"step":2,"id":0,"after":[-1]})", "which the trace does not have");
   refused(R"(,"pid":"a")" + times + R"(,"args":{"step":2,"id":0,"after":[]})", "wanted the number of a rank as pid");
   refused(R"(,"tid":9)" + times + R"(,"args":{"step":2,"id":0,"after":[]})",
           "wanted a thread of the name control, compute, fabric, shard, writer or io, got ''");
   const auto itself = folder.write("t.json", event_with(times + R"(,"args":{"step":2,"id":0,"after":[0]})"));
-  check_failed(analyse(*check_ok(read_traces({itself}))), error_kind::bad_input, "step 2, rank 0, 'forward a': it waits for itself");
-  const std::string one = R"({"name":"a","cat":"f","ph":"X","pid":0,"tid":1,"ts":0,"dur":1,"args":{"step":2,"id":0,"after":[]}})";
+  check_failed(analyse(*check_ok(read_traces({itself}))), error_kind::bad_input,
+               "step 2, rank 0, 'forward a': it waits for itself");
+  const std::string one =
+      R"({"name":"a","cat":"f","ph":"X","pid":0,"tid":1,"ts":0,"dur":1,"args":{"step":2,"id":0,"after":[]}})";
   const auto twice = folder.write("t.json", whole(lane_name + one + "," + one));
   check_failed(read_traces({twice}), error_kind::bad_input, "two instructions have the same id");
 }

@@ -87,7 +87,8 @@ std::vector<added_finder::place> added_finder::find(std::string_view text, bool 
       known = at;
       break;
     }
-    out.push_back({begin, last, word->id});
+    // The package drops a word of blanks, all of which the previous word has taken.
+    if (begin < last) out.push_back({begin, last, word->id});
     taken = last;
     at = end;
   }

@@ -46,9 +46,15 @@ uint32_t stage_of_faults::ranks() const {
   return static_cast<uint32_t>(most);
 }
 
-const std::vector<plan::communicator>& stage_of_faults::communicators() const {
+const plan::job_layout& stage_of_faults::layout() const {
   const auto some = std::ranges::find_if(plans, [](const auto& which) { return !which.empty(); });
-  return some->front()->layout->communicators;
+  return *some->front()->layout;
+}
+
+uint32_t stage_of_faults::hosts() const {
+  uint32_t last = 0;
+  for (uint32_t r = 0; r < ranks(); ++r) last = std::max(last, host_of(r));
+  return last + 1;
 }
 
 /// Translates one fault for one world.
@@ -117,7 +123,8 @@ class fault::translation {
   }
   [[nodiscard]] core::result<void> check_host(uint32_t h) const {
     if (h >= world_.hosts())
-      return refuse(fmt::format("wanted one of {} hosts (ranks_per_host), got host {}", world_.hosts(), h));
+      return refuse(fmt::format("wanted one of {} hosts{}, got host {}", world_.hosts(),
+                                world_.hosts_of_ranks.empty() ? " (ranks_per_host)" : "", h));
     return {};
   }
 

@@ -20,12 +20,18 @@ namespace troupe::sim {
 struct stage_of_faults {
   const std::vector<actors::shared_rank_plans>& plans;  ///< by plan_choice
   const std::vector<plan::plan_choice>& steps;
-  uint32_t ranks_per_host = 0;  ///< 0: all ranks are on host 0
+  uint32_t ranks_per_host = 0;                ///< 0: all ranks are on host 0
+  std::vector<uint32_t> hosts_of_ranks = {};  ///< [rank]: its host in a network; empty: `ranks_per_host` says
   [[nodiscard]] uint32_t ranks() const;
+  /// Returns the layout of the job. Requires that a kind has plans.
+  [[nodiscard]] const plan::job_layout& layout() const;
   /// Returns the communicators of the job, as the lower layer numbers them. Requires that a kind has plans.
-  [[nodiscard]] const std::vector<plan::communicator>& communicators() const;
-  [[nodiscard]] uint32_t host_of(uint32_t rank) const { return ranks_per_host == 0 ? 0 : rank / ranks_per_host; }
-  [[nodiscard]] uint32_t hosts() const { return host_of(ranks() - 1) + 1; }
+  [[nodiscard]] const std::vector<plan::communicator>& communicators() const { return layout().communicators; }
+  [[nodiscard]] uint32_t host_of(uint32_t rank) const {
+    if (!hosts_of_ranks.empty()) return hosts_of_ranks[rank];
+    return ranks_per_host == 0 ? 0 : rank / ranks_per_host;
+  }
+  [[nodiscard]] uint32_t hosts() const;
 };
 
 /// A fault of a simulated world; made by the functions below, such as `kill(rank{1}).in_step(2)`. Each function says

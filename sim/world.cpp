@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "config/sections/job_config.hpp"
 #include "job/blueprint.hpp"
 #include "job/plans.hpp"
+#include "plan/layout/communicators.hpp"
+#include "sim/network/collective_time.hpp"
 
 namespace troupe::sim {
 namespace {
@@ -43,6 +46,41 @@ bool is_within_host(const std::vector<uint32_t>& ranks, const stage_of_faults& w
   return std::ranges::all_of(ranks, [&](uint32_t r) { return world.host_of(r) == world.host_of(ranks.front()); });
 }
 
+bool is_same(const fabric::linear_link& a, const fabric::linear_link& b) {
+  return a.latency_us == b.latency_us && a.bytes_per_second == b.bytes_per_second;
+}
+
+/// Returns the device of each rank in the network of `options`.
+std::vector<uint32_t> devices_of(const world_options& options, const plan::job_layout& layout) {
+  const world_options usual;
+  if (options.ranks_per_host != 0 || options.within_host_by_costs || !is_same(options.within_host, usual.within_host) ||
+      !is_same(options.between_hosts, usual.between_hosts))
+    refuse_world(
+        "placed_on cannot be combined with ranks_per_host, within_host, within_host_by_costs and between_hosts: the "
+        "network has them");
+  return value_of(place_ranks(layout.options.mesh, *options.placed_on, options.axes));
+}
+
+/// Returns the link of each communicator. Communicators that run the same collectives share the network. One of a
+/// single member, which sends nothing, has `alone`.
+std::vector<fabric::linear_link> links_in(const network& on, const std::vector<uint32_t>& devices,
+                                          const plan::job_layout& layout, const fabric::linear_link& alone) {
+  std::map<uint32_t, std::vector<device_group>> alike;  // by the first communicator of those that are alike
+  const auto num_communicators = static_cast<uint32_t>(layout.communicators.size());
+  for (uint32_t c = 0; c < num_communicators; ++c) {
+    device_group group;
+    for (const uint32_t r : layout.communicators[c].members) group.push_back(devices[r]);
+    alike[plan::alike(layout, c)].push_back(std::move(group));
+  }
+  network_routes routes(on);
+  std::map<uint32_t, fabric::linear_link> links;
+  for (const auto& [first, groups] : alike)
+    links[first] = groups.front().size() < 2 ? alone : value_of(link_of(groups, routes));
+  std::vector<fabric::linear_link> out;
+  for (uint32_t c = 0; c < num_communicators; ++c) out.push_back(links[plan::alike(layout, c)]);
+  return out;
+}
+
 }  // namespace
 
 world::world(std::shared_ptr<const config::job_config> config, world_options options)
@@ -68,7 +106,7 @@ void world::prepare() {
   for (const auto which : options_.steps)
     if (static_cast<size_t>(which) >= plans_.size() || plans_[static_cast<size_t>(which)].empty())
       refuse_world(fmt::format("wanted steps of kinds that have plans, got kind {}", static_cast<size_t>(which)));
-  const stage_of_faults stage{plans_, options_.steps, options_.ranks_per_host};
+  stage_of_faults stage{plans_, options_.steps, options_.ranks_per_host, {}};
   for (const auto& which : plans_)
     for (const auto& p : which)
       if (p == nullptr || p->layout == nullptr || which.size() != stage.ranks() ||
@@ -80,10 +118,18 @@ void world::prepare() {
   lower_.noise = options_.noise;
   lower_.stall_after = options_.stall_after;
   lower_.work_min = options_.work_min;
-  for (const auto& c : stage.communicators()) {
-    const bool is_within = is_within_host(c.members, stage);
-    lower_.links.push_back(is_within ? options_.within_host : options_.between_hosts);
-    lower_.predicted_collectives.push_back(is_within && options_.within_host_by_costs);
+  if (options_.placed_on != nullptr) {
+    const network& on = *options_.placed_on;
+    const auto devices = devices_of(options_, stage.layout());
+    for (const uint32_t d : devices) stage.hosts_of_ranks.push_back(on.node_of_device[d]);
+    lower_.links = links_in(on, devices, stage.layout(), options_.within_host);
+    lower_.predicted_collectives.assign(lower_.links.size(), false);
+  } else {
+    for (const auto& c : stage.communicators()) {
+      const bool is_within = is_within_host(c.members, stage);
+      lower_.links.push_back(is_within ? options_.within_host : options_.between_hosts);
+      lower_.predicted_collectives.push_back(is_within && options_.within_host_by_costs);
+    }
   }
   num_faults_.clear();
   for (const fault& f : options_.faults) {

@@ -14,6 +14,8 @@
 #include "plan/plan_choice.hpp"
 #include "sim/answer.hpp"
 #include "sim/fault.hpp"
+#include "sim/network/placement.hpp"
+#include "sim/network/read_network.hpp"
 #include "sim/places.hpp"
 #include "sim/run.hpp"
 #include "sim/seeds.hpp"
@@ -36,8 +38,13 @@ struct world_options {
   /// True: these collectives take the times that `troupe plan` predicts by the costs, and not those of `within_host`.
   bool within_host_by_costs = false;
   fabric::linear_link between_hosts = {50, 1.25e9};  ///< link of all other collectives
-  std::chrono::nanoseconds latency_max{80'000};      ///< largest latency of a message between actors
-  double noise = 0;                                  ///< an instruction takes [1, 1 + noise) times its predicted time
+  /// Network on whose devices the ranks are placed, such as read_network() returns. Its nodes are the hosts, and each
+  /// communicator has the link that sim::link_of() computes while those like it work, too. Cannot be combined with
+  /// other values of the three fields before. Null: those fields decide.
+  std::shared_ptr<const network> placed_on = {};
+  axis_order axes = nearest_first;               ///< axes whose ranks are the nearest in that network
+  std::chrono::nanoseconds latency_max{80'000};  ///< largest latency of a message between actors
+  double noise = 0;                              ///< an instruction takes [1, 1 + noise) times its predicted time
   std::chrono::nanoseconds stall_after{std::chrono::seconds(30)};  ///< limit for waiting ranks (cluster.stall_after)
   std::chrono::nanoseconds work_min{std::chrono::seconds(60)};     ///< least limit for working ranks
   std::vector<fault> faults = {};

@@ -2,6 +2,8 @@
 // does not have.
 #include "sim/world.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cmath>
@@ -260,6 +262,48 @@ BOOST_AUTO_TEST_CASE(a_lost_instruction_is_named_and_a_full_disk_is_said_to_be_f
   const auto frozen = world.with(sim::freeze_disk(80ms).in_step(2)).run();
   BOOST_TEST(frozen.ended_well());
   BOOST_TEST(frozen.faults_happened());
+}
+
+BOOST_AUTO_TEST_CASE(a_network_decides_the_links_and_the_hosts) {
+  const auto on = [](int devices, double bytes_per_s, const std::string& oversubscription) {
+    const auto read = sim::parse_network(
+        fmt::format("kind: network\nnodes: [{{name: node, count: 3, devices: {}, switches: [{{name: hub{}}}]}}]\n"
+                    "switches: [{{name: spine}}]\nlinks:\n"
+                    "  - {{from: node(n).device(d), to: node(n).hub, bandwidth_bytes_per_s: {}, latency_s: 1.0e-6, "
+                    "direction: both}}\n"
+                    "  - {{from: node(n).hub, to: spine, bandwidth_bytes_per_s: 1.0e+10, latency_s: 1.0e-6, "
+                    "direction: both}}\n",
+                    devices, oversubscription, bytes_per_s),
+        "net.yaml");
+    BOOST_TEST_REQUIRE(read.has_value(), (read ? std::string() : read.error().text));
+    auto options = slow_cores();
+    options.placed_on = std::make_shared<const sim::network>(*read);
+    return sim::world(sharded_plans(), options);
+  };
+  const auto fast = on(1, 1e10, ""), slow = on(1, 1e6, ""), uplink = on(1, 1e10, ", oversubscription: 1000");
+  const double fast_s = fast.run().step_s().value();
+  BOOST_TEST(fast.run().ended_well());
+  BOOST_TEST(slow.run().step_s() > 1.5 * fast_s);
+  BOOST_TEST(uplink.run().step_s() > fast_s);
+  // Three devices of one node do not use the uplink.
+  BOOST_TEST(on(3, 1e10, ", oversubscription: 1000").run().step_s() <= fast_s);
+  // The nodes are the hosts.
+  const auto killed = fast.with(sim::kill(sim::host{1}).in_step(2)).run();
+  BOOST_TEST(killed.failed_with("rank 1"));
+  BOOST_TEST(says(refusal([&] { return fast.with(sim::kill(sim::host{3})); }), "wanted one of 3 hosts, got host 3"));
+  BOOST_TEST(says(refusal([&] {
+                    return on(3, 1e10, "").with(sim::slow(sim::link{0, 1}, 2));
+                  }),
+                  "wanted one of 1 hosts, got host 1"));
+  BOOST_TEST(fast.with(sim::slow(sim::link{0, 1}, 1000)).run().step_s() > fast_s);
+  auto options = slow_cores();
+  options.placed_on = std::make_shared<const sim::network>(
+      *sim::parse_network("kind: network\nnodes: [{name: box, devices: 1}]\n", "net.yaml"));
+  BOOST_TEST(says(refusal([&] { return sim::world(sharded_plans(), options); }),
+                  "the network: wanted a device for each of 3 ranks, got 1 devices"));
+  options.ranks_per_host = 1;
+  BOOST_TEST(says(refusal([&] { return sim::world(sharded_plans(), options); }),
+                  "placed_on cannot be combined with ranks_per_host"));
 }
 
 BOOST_AUTO_TEST_CASE(every_seed_with_a_fault_ends_as_the_fault_demands) {

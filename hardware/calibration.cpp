@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <variant>
 
 #include "hardware/least_squares.hpp"
 #include "hardware/price.hpp"
@@ -181,6 +183,23 @@ core::result<std::vector<calibration>> calibrate(const stack& by, std::span<cons
     out.push_back(calibrate_one(model, by.on, samples));
   }
   if (out.empty()) return core::refused("the table measures nothing that the stack has constants for");
+  return out;
+}
+
+std::vector<fitted_range> fitted_ranges_of(std::span<const sample> samples) {
+  std::vector<fitted_range> out;
+  for (const auto& one : samples) {
+    const auto* const w = std::get_if<workload>(&one.what);
+    if (w == nullptr) continue;
+    const double values[] = {w->hidden, w->layers, w->tensor * w->pipeline * w->data * w->context};
+    static_assert(std::size(values) == std::size(fitted_sizes));
+    const bool is_first = out.empty();
+    for (size_t i = 0; i < std::size(values); ++i) {
+      if (is_first) out.push_back({.size = std::string(fitted_sizes[i]), .least = values[i], .most = values[i]});
+      out[i].least = std::min(out[i].least, values[i]);
+      out[i].most = std::max(out[i].most, values[i]);
+    }
+  }
   return out;
 }
 

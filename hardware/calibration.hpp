@@ -34,6 +34,9 @@ core::result<std::vector<calibration>> calibrate(const stack& by, std::span<cons
 /// Returns the stack with the calibrated models; `source` is where their fitted constants now come from.
 stack calibrated(stack by, std::span<const calibration> all, const std::string& source);
 
+/// Returns the ranges of the sizes of all steps and peaks of memory among the samples; empty if there are none.
+std::vector<fitted_range> fitted_ranges_of(std::span<const sample> samples);
+
 /// Returns the stack as the text of a YAML file that read_hardware() reads.
 std::string stack_text(const stack& of);
 

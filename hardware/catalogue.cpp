@@ -9,6 +9,7 @@
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "hardware/read_hardware.hpp"
+#include "hardware/step_form.hpp"
 
 namespace troupe::hardware {
 namespace {
@@ -90,6 +91,35 @@ core::result<std::vector<stack>> choose_stacks(const std::vector<std::string>& n
     out.push_back(std::move(*std::ranges::find(all, suitable.front(), &stack::name)));
   }
   return out;
+}
+
+core::result<stack> choose_job_stack(const std::string& name) {
+  TROUPE_ASSIGN(auto one, find_within(name, 0));
+  if (auto* const is = std::get_if<stack>(&one)) {
+    if (is->find(quantity::step) == nullptr)
+      return core::refused(fmt::format("the stack {} has no constants of steps", is->name));
+    if (step_form_of(*is) == nullptr)
+      return core::refused(
+          fmt::format("the stack {} does not say how its software computes a step: wanted one of {} in "
+                      "tables, got {}",
+                      is->name, fmt::join(step_form_names(), ", "), fmt::join(is->tables, ", ")));
+    return std::move(*is);
+  }
+  const auto& on = std::get<card>(one);
+  if (name.ends_with(".yaml"))
+    return core::refused(
+        fmt::format("{}: a card has no constants of software: wanted a stack, whose key card may be this file", name));
+  TROUPE_ASSIGN(auto all, embedded_stacks());
+  std::erase_if(all, [&](const stack& s) {
+    return s.card_name != on.name || s.find(quantity::step) == nullptr || step_form_of(s) == nullptr;
+  });
+  if (all.empty()) return core::refused(fmt::format("the card {} has no stack with constants of steps", on.name));
+  // The forms are elements of one table, in the order in which they are preferred.
+  std::ranges::stable_sort(all, {}, [](const stack& s) { return step_form_of(s); });
+  if (all.size() > 1 && step_form_of(all[0]) == step_form_of(all[1]))
+    return core::refused(fmt::format("the card {} has several stacks of the same form; name one: {}, {}", on.name,
+                                     all[0].name, all[1].name));
+  return std::move(all.front());
 }
 
 }  // namespace troupe::hardware

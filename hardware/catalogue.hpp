@@ -32,4 +32,9 @@ core::result<std::vector<stack>> embedded_stacks();
 /// tables; refused if there is none, or several.
 core::result<std::vector<stack>> choose_stacks(const std::vector<std::string>& names, std::string_view table);
 
+/// Returns the stack that predicts the steps of jobs. A card's name selects the first of its stacks in the order of
+/// step_forms(), which begins with Megatron-LM's. Refused: a card without such a stack, or with several of the same
+/// form; a card in a file of the user's, because no stack is known to be of it; a stack without constants of steps.
+core::result<stack> choose_job_stack(const std::string& name);
+
 }  // namespace troupe::hardware

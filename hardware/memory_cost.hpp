@@ -12,7 +12,7 @@ namespace troupe::hardware {
 struct memory_cost {
   double states_bytes = 0;       ///< parameters, gradients and the optimizer's states
   double activations_bytes = 0;  ///< what forward keeps for backward, for all micro-batches in flight
-  double work_bytes = 0;         ///< work area of one layer
+  double work_bytes = 0;         ///< work area of one layer, and what ZeRO 2 and 3 hold whole of one
   double logits_bytes = 0;
   double context_bytes = 0;  ///< the device's context, buffers of collectives, fragmentation
   double peak_bytes = 0;

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 
 #include "config/document/document.hpp"
 #include "config/document/scalars.hpp"
 #include "config/keys/key_table.hpp"
+#include "core/number.hpp"
 #include "core/text.hpp"
 
 namespace troupe::hardware {
@@ -217,9 +219,30 @@ core::result<void> scale_constants(const section& scales, stack& of) {
   return {};
 }
 
+core::result<std::vector<fitted_range>> read_ranges(const section& of) {
+  const std::vector<std::string> names(std::begin(fitted_sizes), std::end(fitted_sizes));
+  TROUPE_TRY(of.only(names, "size"));
+  std::vector<fitted_range> out;
+  for (const auto name : fitted_sizes) {
+    if (of.find(name) == nullptr) continue;
+    TROUPE_ASSIGN(const auto texts, of.texts(name));
+    fitted_range one{.size = std::string(name)};
+    if (texts.size() == 2) {
+      one.least = core::number_of<double>(texts[0]).value_or(0);
+      one.most = core::number_of<double>(texts[1]).value_or(0);
+    }
+    if (!(one.least > 0 && one.most >= one.least && std::isfinite(one.most)))
+      return of.wrong(of.find(name)->at, fmt::format("{}: wanted two numbers above 0, the least and the most, got {}",
+                                                     of.full(name), config::shown(*of.find(name))));
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 core::result<stack> read_stack(const section& of, const std::string& name, const std::string& file,
                                const hardware_lookup& lookup) {
-  std::vector<std::string> keys{"kind", "software", "card", "tables", "runs", "inherits", "card_constants"};
+  std::vector<std::string> keys{"kind", "software",    "card",     "tables",
+                                "runs", "fitted_from", "inherits", "card_constants"};
   for (const auto q : all_quantities) keys.emplace_back(name_of(q));
   TROUPE_TRY(of.only(keys, "key"));
   stack out;
@@ -260,6 +283,9 @@ core::result<stack> read_stack(const section& of, const std::string& name, const
       return runs.wrong(fmt::format("runs.recompute: wanted 0 or 1, got {:g}", recompute));
     out.recompute = static_cast<int>(recompute);
     TROUPE_ASSIGN(out.recompute_source, runs.text("source"));
+  }
+  if (of.find("fitted_from") != nullptr) {
+    TROUPE_ASSIGN(out.fitted_from, read_ranges(of.below("fitted_from")));
   }
   for (const auto q : all_quantities) {
     if (of.find(name_of(q)) == nullptr) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hardware/constants.hpp"
@@ -41,6 +42,17 @@ struct given_rate {
   std::string meaning, source;
 };
 
+/// Least and greatest value of a size among the rows to which a stack's steps were fitted. Beyond them a prediction is
+/// an extrapolation.
+struct fitted_range {
+  std::string size;  ///< one of fitted_sizes
+  double least = 0, most = 0;
+
+  [[nodiscard]] bool holds(double value) const { return value >= least && value <= most; }
+};
+/// Sizes whose ranges a stack may state: the model's width, its blocks, and the GPUs of a run.
+inline constexpr std::string_view fitted_sizes[] = {"hidden", "layers", "gpus"};
+
 struct stack {
   std::string name;      ///< name of the file without .yaml
   std::string file;      ///< path of the file, for messages
@@ -49,8 +61,9 @@ struct stack {
   std::vector<std::string> tables;  ///< forms of the tables to which it was fitted (table_form::name)
   int recompute = -1;  ///< 1 or 0 if its runs recompute activations where a table has no such column; -1: not stated
   std::string recompute_source;
-  std::string inherited_from, because;  ///< the stack whose constants this one uses, and why; empty: none
-  card on;                              ///< the card with `rates` in place of its own
+  std::vector<fitted_range> fitted_from;  ///< in the order of fitted_sizes; empty: not stated
+  std::string inherited_from, because;    ///< the stack whose constants this one uses, and why; empty: none
+  card on;                                ///< the card with `rates` in place of its own
   std::vector<given_rate> rates;
   std::vector<quantity_model> models;
 

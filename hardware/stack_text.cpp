@@ -49,6 +49,13 @@ std::string stack_text(const stack& of) {
   out += fmt::format("tables: [{}]\n", fmt::join(tables, ", "));
   if (of.recompute >= 0)
     out += fmt::format("runs: {{recompute: {}, source: {}}}\n", of.recompute, core::yaml_quoted(of.recompute_source));
+  if (!of.fitted_from.empty()) {
+    std::vector<std::string> ranges;
+    for (const auto& one : of.fitted_from)
+      ranges.push_back(
+          fmt::format("{}: [{}, {}]", one.size, core::number_text(one.least), core::number_text(one.most)));
+    out += fmt::format("fitted_from: {{{}}}\n", fmt::join(ranges, ", "));
+  }
   if (!of.rates.empty()) out += "card_constants:\n";
   for (const auto& rate : of.rates) write_rate(out, rate);
   for (const auto& model : of.models) {

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "apps/base/common_options.hpp"
 #include "apps/base/exit_code.hpp"
@@ -44,8 +45,11 @@ int calibrate_command::run() {
   if (!arguments_.out.empty()) {
     const auto source = fmt::format("fitted to {} rows of {}", table->read.rows,
                                     core::printable_line(std::filesystem::path(table->file).filename().string()));
-    const auto text = hardware::stack_text(hardware::calibrated(by, *all, source));
-    if (const auto ok = storage::write_file_atomically(arguments_.out, text); !ok) return failed(ok.error());
+    auto own = hardware::calibrated(by, *all, source);
+    if (auto ranges = hardware::fitted_ranges_of(table->read.samples); !ranges.empty())
+      own.fitted_from = std::move(ranges);
+    if (const auto ok = storage::write_file_atomically(arguments_.out, hardware::stack_text(own)); !ok)
+      return failed(ok.error());
   }
   const auto text = form_ == output_form::json ? calibrated_json(*table, *all) : calibrated_text(*table, *all);
   std::fputs(text.c_str(), stdout);

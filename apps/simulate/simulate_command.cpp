@@ -1,6 +1,7 @@
 #include "apps/simulate/simulate_command.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
@@ -12,9 +13,10 @@
 namespace troupe::apps {
 
 simulate_command::simulate_command(CLI::App& parent)
-    : program_command(parent, "simulate",
-                      "the first steps of a job on a virtual clock, with faults, or predictions of measured steps; "
-                      "computes nothing") {
+    : program_command(
+          parent, "simulate",
+          "the first steps of a job on a virtual clock, with faults, or predictions on other hardware: of a "
+          "job, or of measured steps; computes nothing") {
   auto& a = arguments_;
   add_common(*command_, a, "topology: YAML, or DeepSpeed JSON; not with --table");
   command_->get_option("file")->required(false);
@@ -39,12 +41,18 @@ simulate_command::simulate_command(CLI::App& parent)
                        "in place of a job: a CSV file of measured steps, products, attention kernels or all-reduces, "
                        "whose rows are predicted; its columns say which");
   command_
-      ->add_option("--hardware", a.measured.hardware,
-                   "the stack that ran the table's rows, or the card, whose stack for such tables is taken; several if "
-                   "the table has a column device")
+      ->add_option(
+          "--hardware", a.measured.hardware,
+          "with a job: predict its step and its memory on this card or stack, which is not here; with --table: "
+          "the stack that ran the rows, or the card, whose stack for such tables is taken; several if the table "
+          "has a column device")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name(hardware_choices());
+  command_
+      ->add_option("--ranks", a.ranks,
+                   "with a job and --hardware: set parallel.data so that the job has this many ranks")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40U));
   command_->add_option("--out", a.measured.out, "write every prediction, its interval and its parts to this CSV file");
   add_json(*command_, a.form);
 }
@@ -57,11 +65,16 @@ core::result<void> simulate_command::check_options() const {
         fmt::format("--table: cannot be combined with a job, {}; give one of the two", arguments_.file));
   if (reads_table() && arguments_.measured.hardware.empty())
     return core::refused(fmt::format("--hardware: wanted what ran the table's rows, one of {}", hardware_choices()));
-  return refuse_idle(given_in(*command_), {{reads_table(), "a table of measurements, --table", {"--hardware", "--out"}},
-                                           {!reads_table(),
-                                            "a job",
-                                            {"--set", "--strict", "--steps", "--fault", "--seed", "--ranks-per-host",
-                                             "--network", "--measure", "--disk-read", "--disk-write", "--trace"}}});
+  if (predicts_job() && arguments_.measured.hardware.size() > 1)
+    return core::refused(fmt::format("--hardware: wanted one card or stack for a job, got {}",
+                                     fmt::join(arguments_.measured.hardware, ",")));
+  return refuse_idle(given_in(*command_), {{reads_table(), "a table of measurements, --table", {"--out"}},
+                                           {predicts_job(), "a job with --hardware", {"--ranks"}},
+                                           {!reads_table(), "a job", {"--set", "--strict"}},
+                                           {!reads_table() && !predicts_job(),
+                                            "a job on the virtual clock, without --hardware",
+                                            {"--steps", "--fault", "--seed", "--ranks-per-host", "--network",
+                                             "--measure", "--disk-read", "--disk-write", "--trace"}}});
 }
 
 }  // namespace troupe::apps

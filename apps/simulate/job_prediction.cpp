@@ -1,0 +1,95 @@
+#include "apps/simulate/job_prediction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "apps/base/error_line.hpp"
+#include "apps/base/exit_code.hpp"
+#include "apps/simulate/hardware_report.hpp"
+#include "hardware/catalogue.hpp"
+#include "job/model/configured_model.hpp"
+
+namespace troupe::apps {
+namespace {
+
+std::string batch_sentence(const config::job_config& job) {
+  return fmt::format("{} samples: {} data ranks x {} micro-batches of {}", job.train_batch_size, job.parallel.data,
+                     job.gradient_accumulation_steps, job.train_micro_batch_size_per_gpu);
+}
+
+/// Says which batch a job has with other data ranks than its file, `before`, has.
+std::string batch_with_ranks(const config::job_config& before, const config::job_config& job) {
+  const auto taken = batch_sentence(job);
+  if (before.parallel.data == job.parallel.data) return taken;
+  if (before.train_batch_size == job.train_batch_size)
+    return fmt::format("{}; the file's train_batch_size, which {} data ranks divide into {} micro-batches of {}", taken,
+                       before.parallel.data, before.gradient_accumulation_steps, before.train_micro_batch_size_per_gpu);
+  return fmt::format("{}; the file's is {} on {} data ranks, and changes with them because {}", taken,
+                     before.train_batch_size, before.parallel.data,
+                     job.elasticity.enabled ? "elasticity chooses it" : "it gives no train_batch_size");
+}
+
+/// Returns the overrides with which the job has `ranks` ranks.
+core::result<std::vector<std::string>> overrides_for(const config::loaded& before, uint64_t ranks) {
+  if (!before.config.open_degrees.empty())
+    return core::refused("--ranks: wanted a job whose degrees are numbers, got one with degrees that are auto");
+  TROUPE_ASSIGN(const uint32_t data, data_degree_for(before.config.parallel, ranks));
+  std::vector<std::string> out{fmt::format("parallel.data={}", data)};
+  if (before.config.parallel.all) out.push_back(fmt::format("parallel.ranks={}", ranks));
+  return out;
+}
+
+/// Returns other stacks of the same card with constants of steps, as the end of a sentence; empty if there are none.
+std::string other_stacks_of(const hardware::stack& by) {
+  std::string out;
+  if (const auto all = hardware::embedded_stacks(); all)
+    for (const auto& other : *all)
+      if (other.card_name == by.card_name && other.name != by.name && other.find(hardware::quantity::step) != nullptr)
+        out += (out.empty() ? "" : ", ") + other.name;
+  return out.empty() ? "" : fmt::format("; other stacks of {} are {}", by.card_name, out);
+}
+
+}  // namespace
+
+int show_job_prediction(const simulate_arguments& a) {
+  const auto& named = a.measured.hardware.front();
+  auto by = hardware::choose_job_stack(named);
+  if (!by) return failed(by.error());
+  common_arguments job_of = a;
+  auto loaded = load_configuration(job_of, std::nullopt, intent::plan, config::reading::job, {}, a.ranks == 0);
+  std::string batch;
+  if (loaded && a.ranks > 0) {
+    const auto before = std::move(*loaded);
+    const auto more = overrides_for(before, a.ranks);
+    if (!more) return failed(more.error());
+    job_of.set.insert(job_of.set.end(), more->begin(), more->end());
+    loaded = load_configuration(job_of, std::nullopt, intent::plan);
+    if (loaded) batch = batch_with_ranks(before.config, loaded->config);
+  } else if (!loaded && a.ranks > 0) {
+    loaded = load_configuration(job_of, std::nullopt, intent::plan);  // says what is wrong
+  } else if (loaded) {
+    batch = batch_sentence(loaded->config);
+  }
+  if (!loaded) return 2;
+  const auto model = job::read_model(loaded->config);
+  if (!model) return failed(model.error());
+  auto workload = workload_of_job(loaded->config, model->spec, model->sequence, *by);
+  if (!workload) {
+    for (const auto& problem : workload.error()) print_error_line("troupe: error: " + problem);
+    return 2;
+  }
+  const auto others = other_stacks_of(*by);
+  const auto found = predict_on_hardware(*std::move(workload), *by);
+  if (!found) return failed({found.error().kind, found.error().text + others});
+  const prediction_request asked{a.file, by->name == named || named.ends_with(".yaml") ? "" : named, std::move(batch)};
+  const auto text = a.form == output_form::json ? prediction_as_json(asked, *found) : prediction_as_text(asked, *found);
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace troupe::apps

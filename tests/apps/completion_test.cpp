@@ -41,7 +41,8 @@ class shell {
  public:
   shell(const std::vector<std::string>& command, const std::string& begin, const command_folder& at)
       : terminal_(command, at.folder.path(), [] {
-          const std::string path = fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
+          const std::string path =
+              fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
           ::setenv("PATH", path.c_str(), 1);
           ::setenv("TERM", "dumb", 1);
           ::setenv("HOME", "/nonexistent", 1);
@@ -110,7 +111,7 @@ BOOST_AUTO_TEST_CASE(commands_options_files_and_keys_are_offered_in_their_places
   BOOST_TEST(has_word(suggested(at, {"compress", "--to", ""}), "compressed-tensors:nvfp4"));
   for (const char* one : {"1f1b", "search", "job.yaml"})
     BOOST_TEST(has_word(suggested(at, {"schedule", ""}), one), one);
-  for (const char* one : {"--fault", "--seed", "--set", "--trace"})
+  for (const char* one : {"--fault", "--hardware", "--ranks", "--seed", "--set", "--trace"})
     BOOST_TEST(has_word(suggested(at, {"simulate", "--"}), one), one);
   BOOST_TEST(has_word(suggested(at, {"simulate", ""}), "job.yaml"));
   BOOST_TEST(suggested(at, {"simulate", "--fault", ""}).empty());

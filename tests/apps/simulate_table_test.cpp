@@ -102,7 +102,8 @@ BOOST_AUTO_TEST_CASE(wrong_tables_and_hardware_are_refused_by_name) {
   refused({"simulate", "--hardware", "h100"}, "simulate: wanted the file of a job, or --table FILE.csv");
   refused({"simulate", "job.yaml", "--table", "two.csv", "--hardware", "h100"},
           "--table: cannot be combined with a job, job.yaml");
-  refused({"simulate", "job.yaml", "--hardware", "h100"}, "--hardware would do nothing here: it is for a table");
+  refused({"simulate", "job.yaml", "--hardware", "h100"},
+          "bf16.enabled: all constants of megatron_h100 are of 16-bit products");
   refused({"simulate", "--table", "two.csv", "--hardware", "h100", "--seed", "3"},
           "--seed would do nothing here: it is for a job");
   refused({"simulate", "--table", "none.csv", "--hardware", "h100"}, "cannot read 'none.csv'");

@@ -101,6 +101,19 @@ BOOST_AUTO_TEST_CASE(a_slower_card_is_learned_and_the_fixed_constants_stay) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_ranges_of_a_table_are_those_of_its_steps) {
+  const auto by = check_ok(choose_stacks({"megatron_deepspeed_a100"}, ""))->front();
+  const auto ranges = fitted_ranges_of(computed_samples(by, 1));
+  BOOST_TEST_REQUIRE(ranges.size() == 3U);
+  BOOST_TEST((ranges[0].size == "hidden" && ranges[0].least == 2048 && ranges[0].most == 6144));
+  BOOST_TEST((ranges[1].size == "layers" && ranges[1].least == 16 && ranges[1].most == 48));
+  BOOST_TEST((ranges[2].size == "gpus" && ranges[2].least == 1 && ranges[2].most == 128));
+  sample product;
+  product.of = quantity::product;
+  product.what = product_shape{};
+  BOOST_TEST(fitted_ranges_of(std::vector<sample>{product}).empty());
+}
+
 BOOST_AUTO_TEST_CASE(one_shape_is_left_out_by_degrees_and_one_degree_not_at_all) {
   const auto by = check_ok(choose_stacks({"megatron_deepspeed_a100"}, ""))->front();
   auto samples = computed_samples(by, 1);

@@ -6,6 +6,7 @@
 
 #include "hardware/calibration.hpp"
 #include "hardware/catalogue.hpp"
+#include "hardware/step_form.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/places.hpp"
 #include "tests/scratch_folder.hpp"
@@ -131,6 +132,38 @@ BOOST_AUTO_TEST_CASE(a_card_selects_its_stack_for_a_table_or_lists_those_that_it
   check_failed(choose_stacks({"a100"}, "iterations"), "several stacks for tables of this form");
 }
 
+BOOST_AUTO_TEST_CASE(a_card_selects_its_megatron_stack_for_jobs) {
+  const std::pair<const char*, const char*> all[] = {
+      {"h100", "megatron_h100"}, {"h200", "megatron_h200"},
+      {"a100", "megatron_a100"}, {"a100_40", "megatron_deepspeed_a100_40"},
+      {"b200", "megatron_b200"}, {"v100", "megatron_v100"},
+      {"fsdp_h100", "fsdp_h100"}};
+  for (const auto& [name, wanted] : all) BOOST_TEST(check_ok(choose_job_stack(name))->name == wanted);
+  check_failed(choose_job_stack("a100_pcie"), "the card a100_pcie has no stack with constants of steps");
+  check_failed(choose_job_stack("kernels_b200"), "the stack kernels_b200 has no constants of steps");
+  const scratch_folder folder;
+  const auto silent =
+      folder.write("silent.yaml", changed(text_of("megatron_h100"), "tables: [released_runs]", "tables: [products]"));
+  check_failed(choose_job_stack(silent.string()), "the stack silent does not say how its software computes a step");
+  const auto card = folder.write("h100.yaml", text_of("h100"));
+  check_failed(choose_job_stack(card.string()), "a card has no constants of software: wanted a stack");
+}
+
+BOOST_AUTO_TEST_CASE(stacks_with_steps_state_the_sizes_to_which_they_were_fitted) {
+  const auto all = check_ok(embedded_stacks());
+  for (const auto& by : *all) {
+    if (by.find(quantity::step) == nullptr) continue;
+    BOOST_TEST(by.fitted_from.size() == 3U, by.name);
+    BOOST_TEST((step_form_of(by) != nullptr), by.name);
+  }
+  const auto by = check_ok(choose_stacks({"megatron_h100", "megatron_h200"}, ""));
+  for (const auto& one : *by) {
+    BOOST_TEST_REQUIRE(one.fitted_from.size() == 3U);
+    BOOST_TEST(one.fitted_from[2].size == "gpus");
+    BOOST_TEST((one.fitted_from[2].holds(16) && one.fitted_from[2].holds(2048) && !one.fitted_from[2].holds(8)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_wrong_constant_is_refused_by_name_with_file_and_line) {
   const auto text = text_of("megatron_h100");
   const scratch_folder folder;
@@ -161,6 +194,11 @@ BOOST_AUTO_TEST_CASE(a_wrong_constant_is_refused_by_name_with_file_and_line) {
   refused("card: h100", "card: fsdp_h100", "wanted a card, got the stack fsdp_h100");
   refused("kind: stack", "kind: stake", "kind: wanted card or stack, got stake");
   refused("step:\n", "steps:\n", "steps: unknown key, the nearest is step");
+  refused("layers: [32, 80]", "layers: [80, 32]",
+          "fitted_from.layers: wanted two numbers above 0, the least and the most, got ");
+  refused("layers: [32, 80]", "layers: [80]", "fitted_from.layers: wanted two numbers above 0");
+  refused("layers: [32, 80]", "layers: [few, 80]", "fitted_from.layers: wanted two numbers above 0");
+  refused("layers: [32, 80]", "layer: [32, 80]", "fitted_from.layer: unknown size, the nearest is layers");
   refused("fitted_shapes: 1.", "fitted_shapes: 0.",
           "step.interval.fitted_shapes: wanted a finite number of at least 1");
   const auto h = text.find("    host_sharpness"), end = text.find("    hop_latency_s");

@@ -17,9 +17,15 @@
 namespace troupe::apps {
 namespace {
 
+/// Returns what each data rank computes in a step.
+std::string micro_batches_of(const config::job_config& job) {
+  const uint64_t count = job.gradient_accumulation_steps;
+  return fmt::format("{} micro-batch{} of {}", count, count == 1 ? "" : "es", job.train_micro_batch_size_per_gpu);
+}
+
 std::string batch_sentence(const config::job_config& job) {
-  return fmt::format("{} samples: {} data ranks x {} micro-batches of {}", job.train_batch_size, job.parallel.data,
-                     job.gradient_accumulation_steps, job.train_micro_batch_size_per_gpu);
+  return fmt::format("{} samples: {} data rank{} x {}", job.train_batch_size, job.parallel.data,
+                     job.parallel.data == 1 ? "" : "s", micro_batches_of(job));
 }
 
 /// Says which batch a job has with other data ranks than its file, `before`, has.
@@ -27,8 +33,8 @@ std::string batch_with_ranks(const config::job_config& before, const config::job
   const auto taken = batch_sentence(job);
   if (before.parallel.data == job.parallel.data) return taken;
   if (before.train_batch_size == job.train_batch_size)
-    return fmt::format("{}; the file's train_batch_size, which {} data ranks divide into {} micro-batches of {}", taken,
-                       before.parallel.data, before.gradient_accumulation_steps, before.train_micro_batch_size_per_gpu);
+    return fmt::format("{}; the file's train_batch_size, which {} data ranks divide into {}", taken,
+                       before.parallel.data, micro_batches_of(before));
   return fmt::format("{}; the file's is {} on {} data ranks, and changes with them because {}", taken,
                      before.train_batch_size, before.parallel.data,
                      job.elasticity.enabled ? "elasticity chooses it" : "it gives no train_batch_size");

@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(the_first_line_has_the_step_and_whether_memory_fits) {
              r.out);
   for (const char* words :
        {"megatron_h100 (Megatron-LM, NeMo on h100), the stack that is taken for the card h100",
-        "4096 samples: 4096 data ranks x 1 micro-batches of 1\n", "MFU", "tokens/s", "exposed communication",
+        "4096 samples: 4096 data ranks x 1 micro-batch of 1\n", "MFU", "tokens/s", "exposed communication",
         "80 % of such runs lie within", "an extrapolation may lie outside", "memory of the fullest stage: no interval",
         "1 % more of the constants that matter most", "each layer is gathered for forward and again for backward",
         "placed on nodes of 8 GPUs", "no checkpoint, evaluation or wait for data is in the step"})
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_number_of_ranks_sets_the_data_ranks_and_says_which_batch_
   const example_folder f;
   const auto more = check_exit(0, f.predicted("gpt_175b.yaml", "h100", {"--ranks", "8192"}));
   BOOST_TEST(has(more.out,
-                 "8192 samples: 8192 data ranks x 1 micro-batches of 1; the file's is 4096 on 4096 data ranks, "
+                 "8192 samples: 8192 data ranks x 1 micro-batch of 1; the file's is 4096 on 4096 data ranks, "
                  "and changes with them because it gives no train_batch_size"),
              more.out);
   const auto kept =

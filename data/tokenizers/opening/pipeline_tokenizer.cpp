@@ -292,6 +292,10 @@ core::result<void> check_prefix_space(const std::filesystem::path& folder, bool 
 }  // namespace
 
 core::result<bool> needs_pipeline(const std::filesystem::path& path, const json& keys, special_words special) {
+  const auto& version = json_value_of(keys, "version");
+  if (!version.is_null() && json_text_of(keys, "version") != "1.0")
+    return core::refused(
+        fmt::format("'{}': version: wanted \"1.0\", got {}", path.string(), core::shown(version.dump())));
   const auto& model = json_value_of(keys, "model");
   const auto& words = json_value_of(model, "vocab");
   if (!words.is_object() && !words.is_array()) return false;

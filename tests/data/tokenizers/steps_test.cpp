@@ -278,6 +278,8 @@ BOOST_AUTO_TEST_CASE(steps_and_keys_that_are_not_known_are_refused_by_their_name
   refused(with_key("bert", "/post_processor", R"({"type": "Other"})"),
           "post_processor: the type 'Other' is not supported");
   refused(with_key("bert", "/other", "1"), "the key 'other' is not known");
+  for (const char* name : {"bert", "gpt-4o"})
+    refused(with_key(name, "/version", R"("2.0")"), "version: wanted \"1.0\", got \"2.0\"");
   auto stripping = with_key("bert", "/normalizer", R"({"type": "Strip", "strip_left": true, "strip_right": false})");
   stripping["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
   refused(stripping, "pre_tokenizer: Metaspace: prepend_scheme: first after a normalizer that removes characters");

@@ -67,6 +67,14 @@ ordered plain_message(const ordered& message) {
   return out;
 }
 
+/// Returns a message of ShareGPT's form in OpenAI's; members beside the speaker and the text, such as tool_calls, stay.
+ordered openai_message(const ordered& message, const char* role) {
+  ordered out{{"role", role}, {"content", message["value"]}};
+  for (const auto& [name, value] : message.items())
+    if (name != "from" && name != "value" && !out.contains(name)) out[name] = value;
+  return out;
+}
+
 core::result<void> check_content(size_t index, const ordered& message) {
   const auto& content = member_of(message, "content");
   if (content.is_string()) return {};
@@ -104,14 +112,12 @@ core::result<void> add_messages(const ordered& list, bool are_answers, conversat
     const auto& weight = member_of(item, "weight");
     if (!member_of(message, "role").is_string() && member_of(message, "from").is_string()) {
       const auto speaker = message["from"].get<std::string>();
-      const auto* const known =
-          std::ranges::find_if(speakers, [&](const auto& one) { return one.first == speaker; });
+      const auto* const known = std::ranges::find_if(speakers, [&](const auto& one) { return one.first == speaker; });
       if (known == speakers.end())
         return wrong_message(index, fmt::format("the speaker '{}' is not known: wanted human, gpt, system or tool",
                                                 core::shown(speaker)));
-      if (!member_of(message, "value").is_string())
-        return wrong_message(index, "wanted text under 'value', got none");
-      message = ordered{{"role", known->second}, {"content", message["value"]}};
+      if (!member_of(message, "value").is_string()) return wrong_message(index, "wanted text under 'value', got none");
+      message = openai_message(message, known->second);
     }
     if (!member_of(message, "role").is_string())
       return wrong_message(index, fmt::format("wanted a role (or ShareGPT's from), got {}", columns_in(item)));
@@ -170,8 +176,7 @@ core::result<conversation> chat_of(const ordered& row, const std::string& key) {
     return core::refused(fmt::format("wanted a conversation under {}, got {}",
                                      key.empty() ? "'messages' or 'conversations'" : fmt::format("'{}'", key),
                                      columns_in(row)));
-  if (!list->is_array())
-    return core::refused(fmt::format("wanted a list of messages, got {}", list->type_name()));
+  if (!list->is_array()) return core::refused(fmt::format("wanted a list of messages, got {}", list->type_name()));
   conversation out;
   // ShareGPT's form may state the system's message beside the conversation.
   if (const auto& system = member_of(row, "system"); system.is_string() && !system.get<std::string>().empty())
@@ -212,9 +217,10 @@ core::result<conversation> instruct_of(const ordered& row) {
     return out;
   }
   if (!row.contains("instruction"))
-    return core::refused(fmt::format("wanted 'prompt' and 'completion', or Alpaca's 'instruction', 'input' and "
-                                     "'output', got {}",
-                                     columns_in(row)));
+    return core::refused(
+        fmt::format("wanted 'prompt' and 'completion', or Alpaca's 'instruction', 'input' and "
+                    "'output', got {}",
+                    columns_in(row)));
   TROUPE_ASSIGN(const auto instruction, text_at(row, "instruction", true));
   TROUPE_ASSIGN(const auto input, text_at(row, "input", false));
   TROUPE_ASSIGN(const auto output, text_at(row, "output", true));
@@ -275,8 +281,8 @@ core::result<labelled_tokens> labelled_tokens_of(const ordered& row, uint64_t vo
   if (!ids) return core::refused(fmt::format("wanted a list of tokens under 'input_ids', got {}", columns_in(row)));
   for (const auto& [name, list] : {std::pair("labels", &labels), std::pair("attention_mask", &seen)})
     if (*list && (*list)->size() != ids->size())
-      return core::refused(fmt::format("wanted as many '{}' as 'input_ids', got {} and {}", name, (*list)->size(),
-                                       ids->size()));
+      return core::refused(
+          fmt::format("wanted as many '{}' as 'input_ids', got {} and {}", name, (*list)->size(), ids->size()));
   labelled_tokens out;
   for (size_t i = 0; i < ids->size(); ++i) {
     const int64_t token = (*ids)[i], label = labels ? (*labels)[i] : token;

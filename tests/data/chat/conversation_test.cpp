@@ -49,6 +49,12 @@ BOOST_AUTO_TEST_CASE(sharegpts_speakers_are_roles) {
                "message 1: the speaker 'alien' is not known");
 }
 
+BOOST_AUTO_TEST_CASE(sharegpts_messages_keep_their_other_members) {
+  const auto talk = *check_ok(
+      read_row(R"({"conversations": [{"from": "gpt", "value": "a", "tool_calls": [{"name": "f"}], "weight": 1}]})"));
+  BOOST_TEST(talk.messages.dump() == R"([{"role":"assistant","content":"a","tool_calls":[{"name":"f"}]}])");
+}
+
 BOOST_AUTO_TEST_CASE(an_answer_of_weight_0_does_not_count) {
   const std::string silent = R"({"role": "assistant", "content": "a", "weight": 0})";
   const auto talk = *check_ok(read_row(R"({"messages": [)" + silent + "," + answer + "]}"));

@@ -108,6 +108,10 @@ core::result<void> add_messages(const ordered& list, bool are_answers, conversat
     const size_t index = out.messages.size();
     if (!item.is_object())
       return wrong_message(index, fmt::format("wanted an object with a role, got {}", item.type_name()));
+    if (!member_of(item, "function_call").is_null())
+      return wrong_message(index,
+                           "'function_call' is OpenAI's older form, which chat templates do not read: write it "
+                           "as 'tool_calls'");
     ordered message = plain_message(item);
     const auto& weight = member_of(item, "weight");
     if (!member_of(message, "role").is_string() && member_of(message, "from").is_string()) {

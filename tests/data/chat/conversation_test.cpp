@@ -75,6 +75,10 @@ BOOST_AUTO_TEST_CASE(tools_are_variables_of_the_template) {
     BOOST_TEST(!check_ok(read_row("{" + messages + R"(, "tools": )" + none + "}"))->has_tools());
   check_failed(read_row("{" + messages + R"(, "tools": "[1"})"), "'tools': broken JSON");
   check_failed(read_row("{" + messages + R"(, "functions": [{}]})"), "'functions' is OpenAI's older form");
+  const std::string call = R"({"role": "assistant", "content": "", "function_call": {"name": "f"}})";
+  check_failed(read_row(R"({"messages": [)" + call + "," + answer + "]}"),
+               "message 1: 'function_call' is OpenAI's older form");
+  check_ok(read_row(R"({"messages": [{"role": "assistant", "content": "a", "function_call": null}]})"));
 }
 
 BOOST_AUTO_TEST_CASE(members_that_are_null_are_left_out_and_reasoning_has_all_its_names) {

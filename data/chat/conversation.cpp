@@ -171,6 +171,21 @@ core::result<void> add_variables(const ordered& row, conversation& out) {
   return {};
 }
 
+core::result<std::string> text_at(const ordered& row, const char* key, bool is_needed) {
+  const auto& value = member_of(row, key);
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null() && !is_needed) return std::string();
+  return core::refused(fmt::format("wanted text under '{}', got {}", key,
+                                   value.is_null() ? columns_in(row) : std::string(value.type_name())));
+}
+
+/// Adds the message that a row may state beside its conversation, under `system`.
+core::result<void> add_system(const ordered& row, conversation& out) {
+  TROUPE_ASSIGN(const auto text, text_at(row, "system", false));
+  if (!text.empty()) out.messages.push_back(ordered{{"role", "system"}, {"content", text}});
+  return {};
+}
+
 core::result<conversation> chat_of(const ordered& row, const std::string& key) {
   const ordered* list = nullptr;
   const auto names = key.empty() ? std::vector<std::string>{"messages", "conversations"} : std::vector{key};
@@ -182,20 +197,10 @@ core::result<conversation> chat_of(const ordered& row, const std::string& key) {
                                      columns_in(row)));
   if (!list->is_array()) return core::refused(fmt::format("wanted a list of messages, got {}", list->type_name()));
   conversation out;
-  // ShareGPT's form may state the system's message beside the conversation.
-  if (const auto& system = member_of(row, "system"); system.is_string() && !system.get<std::string>().empty())
-    out.messages.push_back(ordered{{"role", "system"}, {"content", system}});
+  TROUPE_TRY(add_system(row, out));
   TROUPE_TRY(add_messages(*list, true, out));
   TROUPE_TRY(add_variables(row, out));
   return out;
-}
-
-core::result<std::string> text_at(const ordered& row, const char* key, bool is_needed) {
-  const auto& value = member_of(row, key);
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_null() && !is_needed) return std::string();
-  return core::refused(fmt::format("wanted text under '{}', got {}", key,
-                                   value.is_null() ? columns_in(row) : std::string(value.type_name())));
 }
 
 void add_turns(const std::string& user, const std::string& assistant, conversation& out) {
@@ -206,6 +211,11 @@ void add_turns(const std::string& user, const std::string& assistant, conversati
 
 core::result<conversation> instruct_of(const ordered& row) {
   conversation out;
+  if (const auto& turns = member_of(row, "history"); !turns.is_null() && !turns.empty())
+    return core::refused(
+        "'history' has turns before the prompt, which this form does not read: write the row as a "
+        "list of 'messages' (form chat)");
+  TROUPE_TRY(add_system(row, out));
   TROUPE_TRY(add_variables(row, out));
   if (row.contains("completion")) {
     const auto &prompt = member_of(row, "prompt"), &completion = member_of(row, "completion");
@@ -258,7 +268,8 @@ std::vector<std::string> columns_of(core::sample_form form, const std::string& k
       if (!key.empty()) return {key, "system", "tools", "documents", "chat_template_kwargs"};
       return {"messages", "conversations", "system", "tools", "documents", "chat_template_kwargs"};
     case core::sample_form::instruct:
-      return {"prompt", "completion", "instruction", "input", "output", "tools", "documents", "chat_template_kwargs"};
+      return {"prompt", "completion", "instruction", "input",     "output",
+              "system", "history",    "tools",       "documents", "chat_template_kwargs"};
     case core::sample_form::labelled:
       return {"input_ids", "labels", "attention_mask"};
     case core::sample_form::text:

@@ -25,7 +25,7 @@ struct conversation {
   /// Texts of a row with a prompt and a completion, which need no template; else empty.
   std::string prompt, completion;
 
-  /// True if the row has a prompt and a completion that are texts; messages then has them as two messages.
+  /// True if the row has a prompt and a completion that are texts; messages then ends with them as two messages.
   [[nodiscard]] bool is_pair() const { return !completion.empty(); }
   [[nodiscard]] bool has_tools() const { return variables.contains("tools"); }
 };

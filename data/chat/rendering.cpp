@@ -97,6 +97,11 @@ rendered_conversation joined_pair(const conversation& from, core::loss_part part
 core::result<rendered_conversation> render(const chat_format& by, const conversation& from, core::loss_part part) {
   const auto* const form = by.template_for(from.has_tools());
   if (form == nullptr) {
+    if (from.is_pair() && from.messages.size() > 2)
+      return core::refused(
+          fmt::format("'system' has no place in a prompt and its completion that are {}: wanted a chat "
+                      "template (data.chat_template), or the text as a part of 'prompt'",
+                      joined_template));
     if (from.is_pair()) return joined_pair(from, part);
     return core::refused(
         fmt::format("data.chat_template: wanted a template for messages and for Alpaca's fields, got "

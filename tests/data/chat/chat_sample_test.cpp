@@ -144,6 +144,9 @@ BOOST_AUTO_TEST_CASE(a_prompt_and_its_completion_may_follow_each_other_without_a
   check_failed(data::render(format, talk_of(nlohmann::ordered_json::parse(R"({"messages": )" + two_answers + "}")),
                             loss_part::assistant),
                "data.chat_template: wanted a template for messages");
+  const auto more = nlohmann::ordered_json::parse(R"({"prompt": "p", "completion": "c", "system": "s"})");
+  const auto with_system = *check_ok(data::conversation_of(more, core::sample_form::instruct, ""));
+  check_failed(data::render(format, with_system, loss_part::assistant), "'system' has no place");
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_without_a_template_and_unknown_names_are_refused) {

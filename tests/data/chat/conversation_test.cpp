@@ -103,6 +103,20 @@ BOOST_AUTO_TEST_CASE(prompts_and_instructions_become_two_messages) {
   check_failed(read_row(R"({"question": "p"})", sample_form::instruct), "got question");
 }
 
+BOOST_AUTO_TEST_CASE(a_prompt_may_have_a_system_message_beside_it_and_no_earlier_turns) {
+  const std::string task = R"("instruction": "i", "output": "o")";
+  const auto talk = *check_ok(read_row("{" + task + R"(, "system": "s", "history": []})", sample_form::instruct));
+  BOOST_TEST(talk.messages.dump() ==
+             R"([{"role":"system","content":"s"},{"role":"user","content":"i"},{"role":"assistant","content":"o"}])");
+  BOOST_TEST((talk.answers == std::vector<size_t>{2}));
+  for (const std::string none : {"null", R"("")"})
+    BOOST_TEST(
+        check_ok(read_row("{" + task + R"(, "system": )" + none + "}", sample_form::instruct))->messages.size() == 2U);
+  check_failed(read_row("{" + task + R"(, "history": [["q", "a"]]})", sample_form::instruct),
+               "'history' has turns before the prompt");
+  check_error(read_row(R"({"system": 5, "messages": [)" + answer + "]}"), "wanted text under 'system', got number");
+}
+
 BOOST_AUTO_TEST_CASE(a_row_without_a_conversation_is_refused) {
   check_error(read_row("{\"messages\": [" + question + "]}"),
               "the conversation has no message of the assistant: wanted an answer to learn from");

@@ -20,6 +20,9 @@ using ordered = nlohmann::ordered_json;
 constexpr size_t most_shown_columns = 8;
 constexpr int64_t ignored_label = -100;  // PyTorch's ignore_index, which transformers uses for labels that do not count
 
+/// Columns by which other trainers say which tokens count; here labels do.
+constexpr std::array mask_columns{"completion_mask", "assistant_masks", "loss_mask"};
+
 /// Names of a message's reasoning; transformers gives templates the first two, whichever of them a message has.
 constexpr std::array reasoning_names{"reasoning_content", "thinking", "reasoning"};
 
@@ -271,7 +274,7 @@ std::vector<std::string> columns_of(core::sample_form form, const std::string& k
       return {"prompt", "completion", "instruction", "input",     "output",
               "system", "history",    "tools",       "documents", "chat_template_kwargs"};
     case core::sample_form::labelled:
-      return {"input_ids", "labels", "attention_mask"};
+      return {"input_ids", "labels", "attention_mask", mask_columns[0], mask_columns[1], mask_columns[2]};
     case core::sample_form::text:
       break;
   }
@@ -294,6 +297,12 @@ core::result<labelled_tokens> labelled_tokens_of(const ordered& row, uint64_t vo
   TROUPE_ASSIGN(const auto labels, integers_at(row, "labels"));
   TROUPE_ASSIGN(const auto seen, integers_at(row, "attention_mask"));
   if (!ids) return core::refused(fmt::format("wanted a list of tokens under 'input_ids', got {}", columns_in(row)));
+  for (const char* mask : mask_columns)
+    if (!labels && !member_of(row, mask).is_null())
+      return core::refused(
+          fmt::format("wanted 'labels', which are {} where '{}' is 0, got '{}' without them: masks are "
+                      "not read",
+                      ignored_label, mask, mask));
   for (const auto& [name, list] : {std::pair("labels", &labels), std::pair("attention_mask", &seen)})
     if (*list && (*list)->size() != ids->size())
       return core::refused(

@@ -145,6 +145,10 @@ BOOST_AUTO_TEST_CASE(labels_say_which_tokens_count) {
   check_failed(labelled(R"({"input_ids": [1, 2], "labels": [1, 3]})"), "wanted the token 2 or -100 at place 1, got 3");
   check_failed(labelled(R"({"input_ids": [1, 12]})"), "token 12 at place 1 lies outside the vocabulary of 10");
   check_failed(labelled(R"({"input_ids": [1], "attention_mask": [0]})"), "store samples without padding");
+  check_error(labelled(R"({"input_ids": [1, 2], "completion_mask": [0, 1]})"),
+              "wanted 'labels', which are -100 where 'completion_mask' is 0, got 'completion_mask' without them: masks "
+              "are not read");
+  check_ok(labelled(R"({"input_ids": [1, 2], "labels": [-100, 2], "completion_mask": [0, 1]})"));
   check_failed(labelled(R"({"input_ids": "1 2"})"), "wanted a list of integers under 'input_ids', got string");
 }
 

@@ -131,7 +131,9 @@ core::result<void> add_messages(const ordered& list, bool are_answers, conversat
     TROUPE_TRY(check_content(index, message));
     TROUPE_ASSIGN(const bool counts, counts_by(index, weight));
     out.has_weights = out.has_weights || !weight.is_null();
-    if (are_answers && counts && message["role"].get<std::string>() == "assistant") out.answers.push_back(index);
+    const bool is_answer = message["role"].get<std::string>() == "assistant";
+    if (are_answers && counts && is_answer) out.answers.push_back(index);
+    out.leaves_out = out.leaves_out || (is_answer && !counts);
     out.messages.push_back(std::move(message));
   }
   return {};

@@ -122,6 +122,19 @@ BOOST_AUTO_TEST_CASE(answers_are_the_difference_of_two_renderings) {
              "[<user>q;<assistant>a;<user>r;<assistant>b;]");
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_of_weight_0_cannot_count_with_all_tokens) {
+  const std::string plain = "{% for m in messages %}{{ m.content }};{% endfor %}";
+  const auto talk = [](const std::string& weight) {
+    return R"([{"role": "assistant", "content": "a", "weight": )" + weight +
+           R"(}, {"role": "assistant", "content": "b"}])";
+  };
+  check_error(rendered_by(plain, talk("0"), loss_part::all),
+              "a message of the assistant has the weight 0, and data.loss_on: all counts every token: set "
+              "data.loss_on: assistant, or leave out the weights");
+  BOOST_TEST(marked(*check_ok(rendered_by(plain, talk("0")))) == "a;[b;]");
+  BOOST_TEST(marked(*check_ok(rendered_by(plain, talk("1"), loss_part::all))) == "[a;b;]");
+}
+
 BOOST_AUTO_TEST_CASE(a_template_that_rewrites_earlier_messages_is_refused) {
   // The first answer is shortened as soon as another message follows, as templates do that leave out old thoughts.
   const std::string forgets =

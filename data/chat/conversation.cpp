@@ -115,6 +115,8 @@ core::result<void> add_messages(const ordered& list, bool are_answers, conversat
       return wrong_message(index,
                            "'function_call' is OpenAI's older form, which chat templates do not read: write it "
                            "as 'tool_calls'");
+    if (!member_of(item, "train").is_null())
+      return wrong_message(index, "'train' is not read: write \"weight\": 0 in an answer that does not count");
     ordered message = plain_message(item);
     const auto& weight = member_of(item, "weight");
     if (!member_of(message, "role").is_string() && member_of(message, "from").is_string()) {
@@ -195,7 +197,12 @@ core::result<conversation> chat_of(const ordered& row, const std::string& key) {
   const ordered* list = nullptr;
   const auto names = key.empty() ? std::vector<std::string>{"messages", "conversations"} : std::vector{key};
   for (const auto& name : names)
-    if (const auto& value = member_of(row, name); list == nullptr && !value.is_null()) list = &value;
+    if (const auto& value = member_of(row, name); !value.is_null()) {
+      if (list != nullptr)
+        return core::refused(
+            "the row has 'messages' and 'conversations': say by data.text_key which of the two is meant");
+      list = &value;
+    }
   if (list == nullptr)
     return core::refused(fmt::format("wanted a conversation under {}, got {}",
                                      key.empty() ? "'messages' or 'conversations'" : fmt::format("'{}'", key),

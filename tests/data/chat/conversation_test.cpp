@@ -79,6 +79,10 @@ BOOST_AUTO_TEST_CASE(tools_are_variables_of_the_template) {
   check_failed(read_row(R"({"messages": [)" + call + "," + answer + "]}"),
                "message 1: 'function_call' is OpenAI's older form");
   check_ok(read_row(R"({"messages": [{"role": "assistant", "content": "a", "function_call": null}]})"));
+  check_failed(read_row(R"({"messages": [{"role": "assistant", "content": "a", "train": false}]})"),
+               "message 1: 'train' is not read: write \"weight\": 0");
+  check_failed(read_row("{" + messages + R"(, "conversations": [{"from": "human", "value": "q"}]})"),
+               "the row has 'messages' and 'conversations': say by data.text_key");
 }
 
 BOOST_AUTO_TEST_CASE(members_that_are_null_are_left_out_and_reasoning_has_all_its_names) {

@@ -49,6 +49,11 @@ core::result<std::vector<text_span>> marked_answers(const rendered_chat& whole, 
   std::vector<text_span> out = whole.generated;
   size_t turns = 0;
   for (const auto& message : from.messages) turns += message["role"].get<std::string>() == "assistant" ? 1 : 0;
+  if (part == core::loss_part::last && out.size() > turns)
+    return core::refused(
+        fmt::format("the template marks {} texts of {} messages of the assistant, so it is unknown which of them are "
+                    "the last answer (data.loss_on)",
+                    out.size(), turns));
   if (from.answers.size() != turns) {
     if (out.size() != turns)
       return core::refused(

@@ -122,6 +122,16 @@ BOOST_AUTO_TEST_CASE(answers_are_the_difference_of_two_renderings) {
              "[<user>q;<assistant>a;<user>r;<assistant>b;]");
 }
 
+BOOST_AUTO_TEST_CASE(the_last_answer_of_several_marks_is_not_guessed) {
+  const std::string twice =
+      "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}<think>{% endgeneration %}-"
+      "{% generation %}{{ m.content }};{% endgeneration %}{% else %}{{ m.content }};{% endif %}{% endfor %}";
+  BOOST_TEST(marked(*check_ok(rendered_by(twice, two_answers))) == "q;[<think>]-[a;]r;[<think>]-[b;]");
+  check_error(rendered_by(twice, two_answers, loss_part::last),
+              "the template marks 4 texts of 2 messages of the assistant, so it is unknown which of them are the last "
+              "answer (data.loss_on)");
+}
+
 BOOST_AUTO_TEST_CASE(an_answer_of_weight_0_cannot_count_with_all_tokens) {
   const std::string plain = "{% for m in messages %}{{ m.content }};{% endfor %}";
   const auto talk = [](const std::string& weight) {

@@ -7,7 +7,7 @@
 
 namespace troupe::apps {
 
-/// What a reader is told besides the figures.
+/// The sentences of a report besides its figures.
 struct prediction_request {
   std::string job;    ///< the job's file, as typed
   std::string named;  ///< the card whose stack was taken; empty: a stack was named

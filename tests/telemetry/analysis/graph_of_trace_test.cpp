@@ -10,7 +10,7 @@
 #include "telemetry/analysis/what_if.hpp"
 #include "tests/check_ok.hpp"
 
-BOOST_AUTO_TEST_SUITE(step_graph_of_a_trace)
+BOOST_AUTO_TEST_SUITE(graph_of_trace)
 
 using namespace troupe;
 using namespace troupe::telemetry;

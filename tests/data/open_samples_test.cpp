@@ -201,7 +201,8 @@ BOOST_AUTO_TEST_CASE(columns_that_are_not_read_are_refused_by_name) {
   check_failed(data::open_samples({.path = chat_fixtures() / "messages.arrow", .vocab_size = 100}, how),
                "the column 'when': wanted texts, numbers, booleans, lists or structures, got timestamps");
   check_failed(data::open_samples({.path = chat_fixtures() / "messages.arrow", .vocab_size = 100}, options(128)),
-               "wanted one of the columns input_ids, labels, attention_mask, got 'when', 'kind', 'messages'");
+               "wanted one of the columns input_ids, labels, attention_mask, completion_mask, assistant_masks, "
+               "loss_mask, got 'when', 'kind', 'messages'");
 }
 
 BOOST_AUTO_TEST_CASE(rows_of_an_array_are_samples_with_the_labels_beside) {

@@ -203,7 +203,12 @@ void read_rated_runs(row_reader& row, double /*shared*/, const stack&, std::vect
   workload w;
   read_sizes(row, w);
   read_degrees(row, w);
-  w.recompute = true;
+  const auto repeated = row.has("recompute") ? row.text("recompute") : "full";
+  if (repeated != "none" && repeated != "selective" && repeated != "full")
+    row.refuse("recompute", "none, selective or full");
+  w.recompute = repeated == "full";
+  w.selective = repeated == "selective";
+  if (row.has("sequence_parallel")) w.sequence_parallel = row.flag("sequence_parallel");
   const auto* const cut = std::ranges::find(published_cuts, w.hidden, &published_cut::hidden);
   if (row.has("micro_batch") != row.has("virtual_pipeline"))
     row.fail_with("micro_batch and virtual_pipeline: wanted both columns or none");
@@ -313,7 +318,7 @@ std::span<const table_form> table_forms() {
       {"rated_runs",
        {"heads", "hidden", "layers", "sequence", "vocabulary", "tensor", "pipeline", "data", "gpus", "global_batch",
         "iteration_s"},
-       {"parameters_billion", "tflops_per_gpu", "micro_batch", "virtual_pipeline"},
+       {"parameters_billion", "tflops_per_gpu", "micro_batch", "virtual_pipeline", "recompute", "sequence_parallel"},
        false,
        read_rated_runs},
       {"products",

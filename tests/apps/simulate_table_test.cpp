@@ -42,6 +42,32 @@ BOOST_AUTO_TEST_CASE(a_table_is_predicted_and_its_errors_and_worst_rows_are_show
   BOOST_TEST(card.out == r.out);
 }
 
+BOOST_AUTO_TEST_CASE(published_steps_that_no_constant_was_fitted_to_are_predicted) {
+  const command_folder f;
+  const auto table = fs::path(troupe::places::source_dir) / "examples/steps_a100.csv";
+  const auto r =
+      check_exit(0, f.troupe({"simulate", "--table", table.string(), "--hardware", "megatron_a100", "--json"}));
+  const auto out = nlohmann::json::parse(r.out);
+  BOOST_TEST_REQUIRE(out.at("samples").size() == 15U);
+  double sum = 0, worst = 0;
+  for (const auto& sample : out.at("samples")) {
+    const double error = std::abs(sample.at("predicted").get<double>() / sample.at("measured").get<double>() - 1);
+    sum += error;
+    worst = std::max(worst, error);
+  }
+  BOOST_TEST(sum / 15 < 0.06);
+  BOOST_TEST(worst < 0.12);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_row_recomputes_is_refused_unless_it_is_known) {
+  command_folder f;
+  f.folder.write("runs.csv",
+                 "heads,hidden,layers,sequence,vocabulary,tensor,pipeline,data,gpus,global_batch,recompute,"
+                 "sequence_parallel,iteration_s\n128,20480,105,2048,51200,8,35,1,280,280,some,1,37.83\n");
+  const auto r = check_exit(2, f.troupe({"simulate", "--table", "runs.csv", "--hardware", "megatron_a100"}));
+  BOOST_TEST(has(r.err, "recompute: wanted none, selective or full, got some"), r.err);
+}
+
 BOOST_AUTO_TEST_CASE(json_has_every_row_with_its_parts_interval_and_constants) {
   const table_folder f;
   const auto r =

@@ -23,6 +23,8 @@ constexpr gguf_name qwen2_in_gguf[] = {
     {"layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight"},
 };
 
+constexpr std::string_view qwen2_never_null[] = {"head_dim"};
+
 }  // namespace
 
 constexpr family qwen2{
@@ -35,6 +37,7 @@ constexpr family qwen2{
             .width = {"hidden_size", 4096},
             .heads = {"num_attention_heads", 32},
             .kv_heads = {"num_key_value_heads", 32},
+            .head_width = {"head_dim"},
             .inner = {"intermediate_size", 22016},
             .positions = {"max_position_embeddings", 32768},
             .vocabulary = {"vocab_size", 151936},
@@ -47,6 +50,7 @@ constexpr family qwen2{
             .attention_bias = {.usual = true},
             .padding = {"pad_token_id"},
             .attention_dropout = {"attention_dropout", 0},
+            .never_null = qwen2_never_null,
         },
     .names = llama_layer_names,
     .norm = norm_kind::rms,

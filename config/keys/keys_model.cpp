@@ -108,7 +108,8 @@ std::vector<family_key> keys_of(const families::family& f) {
   factor(k.embedding_scale, "Factor of the embedding's vectors.");
   factor(k.residual_scale, "Factor of what attention and MLP add.");
   factor(k.attention_scale, "Factor of the attention scores.");
-  factor(k.score_width, "Number whose root divides the attention scores.");
+  add({k.score_width.name, integer, fmt::format("{}", k.score_width.usual),
+       "Whole number whose root divides the attention scores.", [](key_info& r) { r.at_least(1).below(1e6); }});
   factor(k.logit_divisor, "Number by which the head's products are divided.");
   soft_cap(k.attention_soft_cap, "Limit that attention scores approach; null: none.");
   soft_cap(k.logit_soft_cap, "Limit that logits approach; null: none.");

@@ -366,6 +366,13 @@ bool read_flag(key_reader& keys, const families::flag_key& key) {
 double read_factor(key_reader& keys, const families::number_key& key) {
   return key.name.empty() ? key.usual : keys.number(key.name, key.usual, least_factor, factor_max);
 }
+/// Reads the whole number whose root divides the attention scores. `16.0` counts as whole: files of earlier versions
+/// have it.
+double read_score_width(key_reader& keys, const families::number_key& key) {
+  const double width = read_factor(keys, key);
+  if (width != std::floor(width)) keys.refuse(key.name, "a whole number", json(width));
+  return width;
+}
 float read_dropout(key_reader& keys, const families::number_key& key) {
   return key.name.empty() ? static_cast<float>(key.usual) : keys.probability(key.name, key.usual);
 }
@@ -520,7 +527,7 @@ double read_soft_cap(key_reader& keys, const families::number_key& key) {
 /// Reads the factor of attention scores and their soft cap, which all layers share.
 void read_scores(key_reader& keys, const families::config_keys& k, model_spec& spec) {
   double scale = read_factor(keys, k.attention_scale);
-  if (!k.score_width.name.empty()) scale = 1 / std::sqrt(read_factor(keys, k.score_width));
+  if (!k.score_width.name.empty()) scale = 1 / std::sqrt(read_score_width(keys, k.score_width));
   const double cap = read_soft_cap(keys, k.attention_soft_cap);
   if (scale == 0 && cap == 0) return;
   spec.attention.resize(spec.layers);

@@ -118,7 +118,8 @@ def theirs(folder):
 
 def ours(folder):
     out = folder.parent / (folder.name + ".gguf")
-    subprocess.run([TROUPE, "checkpoint", "to-gguf", str(folder), str(out), "--type", "f32", "--quiet"], check=True)
+    ignored = ["--ignore-key", "text_config"] if "text_config" in json.loads((folder / "config.json").read_text()) else []
+    subprocess.run([TROUPE, "checkpoint", "to-gguf", str(folder), str(out), "--type", "f32", "--quiet", *ignored], check=True)
     return {f.name: f.contents() for f in gguf.GGUFReader(out).fields.values() if f.name.startswith("tokenizer.")}
 
 

@@ -119,6 +119,8 @@ BOOST_AUTO_TEST_CASE(gemmas_layers_have_windows_scores_and_positions_as_transfor
   BOOST_TEST((two.attention_in(0).window == 4096 && two.attention_in(1).window == 0 && two.rotations.empty()));
   BOOST_TEST((two.attention_in(1).scale == 1.0 / 12 && two.attention_in(1).soft_cap == 50));
   BOOST_TEST((two.logits.soft_cap == 30 && two.embedding_scale == 48));
+  const auto fraction = parsed(R"({"model_type": "gemma2", "query_pre_attn_scalar": 144.0})");
+  BOOST_TEST(fraction.attention_in(0).scale == 1.0 / 12);
   const auto none =
       parsed(R"({"model_type": "gemma2", "attn_logit_softcapping": null, "final_logit_softcapping": null})");
   BOOST_TEST((none.attention_in(0).soft_cap == 0 && none.logits.is_plain()));
@@ -257,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_null_that_transformers_refuses_is_refused) {
         "summary_type", "tie_word_embeddings", "use_cache", "num_labels"}},
       {"llama", {"attention_bias", "mlp_bias", "hidden_act", "intermediate_size", "initializer_range", "vocab_size"}},
       {"mistral", {"num_key_value_heads", "attention_dropout"}},
-      {"qwen2", {"use_sliding_window", "max_window_layers", "tie_word_embeddings", "rms_norm_eps"}},
+      {"qwen2", {"use_sliding_window", "max_window_layers", "tie_word_embeddings", "rms_norm_eps", "head_dim"}},
       {"qwen3", {"head_dim"}},
       {"olmo2", {"head_dim"}},
       {"phi3", {"head_dim", "original_max_position_embeddings", "embd_pdrop", "resid_pdrop"}},
@@ -564,6 +566,8 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {R"({"model_type": "mistral", "layer_types": ["chunked_attention"]})", "full_attention or sliding_attention"},
       {R"({"model_type": "mistral", "layer_types": ["full_attention"]})", "one entry for each of 32 layers, got 1"},
       {R"({"model_type": "qwen2", "max_window_layers": -1})", "'max_window_layers': wanted a whole number from 0"},
+      {R"({"model_type": "gemma2", "query_pre_attn_scalar": 12.5})",
+       "'query_pre_attn_scalar': wanted a whole number, got 12.5"},
   };
   for (const auto& [json, named] : refused) {
     const auto spec = parse_model_spec(json);

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "apps/checkpoint/optimizer_description.hpp"
+#include "formats/names/tied_names.hpp"
 #include "formats/safetensors/header.hpp"
 #include "formats/source/element_cast.hpp"
 #include "formats/source/zeros.hpp"
 #include "job/step/optimizer_groups.hpp"
+#include "models/table/model_spec.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -44,6 +46,20 @@ std::map<std::string, parameter_states> states_in(const formats::tensor_source& 
   return out;
 }
 
+/// Makes the head a tied name of the embedding if the model in the configuration ties them. Folders that do not
+/// describe their model, such as those of torch.distributed.checkpoint, may have both weights, and states of the
+/// embedding alone.
+core::result<void> settle_head(formats::tensor_source& s, const source_arguments& from,
+                               const config::model_section& model) {
+  const auto spec = model.path.empty() ? models::parse_model_spec(model.hugging_face_json)
+                                       : models::read_spec(model.path, model.ignore_keys);
+  if (!spec || !spec->tied) return {};
+  TROUPE_ASSIGN(auto settled, formats::settle_tied_head(std::move(s), std::string(spec->family->model_type)));
+  s = std::move(settled.source);
+  if (!settled.own_values.empty()) note(from, "warning: " + settled.own_values);
+  return {};
+}
+
 }  // namespace
 
 core::result<void> fit_states(formats::tensor_source& s, const source_arguments& from,
@@ -51,6 +67,7 @@ core::result<void> fit_states(formats::tensor_source& s, const source_arguments&
   const auto is_moment = [](const tensor_entry& t) { return t.kind == tensor_kind::moment; };
   if (std::ranges::none_of(s.tensors, is_moment)) return {};
   TROUPE_ASSIGN(const auto config, optimizer_configuration(s, file));
+  TROUPE_TRY(settle_head(s, from, config.model));
   const auto all = states_in(s);
   core::model_table table;
   for (const auto& [name, states] : all)

@@ -12,9 +12,9 @@ namespace troupe::apps {
 
 /// Changes the states of `s` to the states that the optimizer in `file` has; if `file` is empty, the optimizer in the
 /// checkpoint's configuration. Does nothing if `s` has no moments. A parameter without states becomes frozen if the
-/// configuration freezes it, else it gets moments of 0. Moments that the optimizer does not use are omitted. Warns
-/// about added and omitted moments. Refused: a parameter that has some of the moments but not all, no configuration, or
-/// one that does not load.
+/// configuration freezes it, else it gets moments of 0; a head that the configuration's model ties to the embedding
+/// becomes a tied name. Moments that the optimizer does not use are omitted. Warns about added and omitted moments.
+/// Refused: a parameter that has some of the moments but not all, no configuration, or one that does not load.
 core::result<void> fit_states(formats::tensor_source& s, const source_arguments& from,
                               const std::filesystem::path& file);
 

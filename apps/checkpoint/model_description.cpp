@@ -93,6 +93,7 @@ core::result<model_description> described(const formats::tensor_source& s, const
 core::result<model_description> describe_model(const formats::tensor_source& s, const fs::path& file,
                                                const std::vector<std::string>& ignored_keys) {
   auto out = described(s, file);
+  if (out) out->json = models::with_null_padding(out->json, ignored_keys);
   if (!out || ignored_keys.empty()) return out;
   if (out->json.empty()) return fail(no_description_of(s).in(fmt::format("--ignore-key {}", ignored_keys.front())));
   if (const auto absent = models::absent_key(out->json, ignored_keys))

@@ -646,12 +646,20 @@ std::pair<json*, std::string> holder_of(json& object, const std::string& name) {
   return holder_of(*inner, name.substr(dot + 1));
 }
 
-/// Returns the keys of config.json as text, with which transformers builds the model of `spec`: a model without a
-/// padding token has the key with null, because transformers fails where the vocabulary lacks the family's usual token.
-std::string text_for_transformers(json given, const model_spec& spec) {
+/// Gives a model without a padding token the key with null, because transformers builds no model whose vocabulary lacks
+/// the family's usual token. Returns true if the keys of config.json changed.
+template <typename Json>
+bool add_null_padding(Json& keys, const model_spec& spec) {
   const families::padding_key& key = spec.family->keys.padding;
-  if (key.usual && *key.usual >= spec.vocabulary && !given.contains(std::string(key.name)))
-    given[std::string(key.name)] = nullptr;
+  const std::string name(key.name);
+  if (!key.usual || *key.usual < spec.vocabulary || keys.contains(name)) return false;
+  keys[name] = nullptr;
+  return true;
+}
+
+/// Returns the keys of config.json as text, with which transformers builds the model of `spec`.
+std::string text_for_transformers(json given, const model_spec& spec) {
+  add_null_padding(given, spec);
   return given.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
@@ -712,6 +720,14 @@ std::string with_untied_head(const std::string& hugging_face_json) {
   auto keys = core::parse_json<nlohmann::ordered_json>(hugging_face_json, max_model_keys_depth);
   if (!keys || !keys->is_object()) return hugging_face_json;
   (*keys)["tie_word_embeddings"] = false;
+  return keys->dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+std::string with_null_padding(const std::string& hugging_face_json, std::span<const std::string> ignored) {
+  const auto spec = parse_model_sizes(hugging_face_json, ignored);
+  if (!spec || !*spec) return hugging_face_json;
+  auto keys = core::parse_json<nlohmann::ordered_json>(hugging_face_json, max_model_keys_depth);
+  if (!keys || !add_null_padding(*keys, **spec)) return hugging_face_json;
   return keys->dump(2, ' ', false, json::error_handler_t::replace);
 }
 

@@ -73,7 +73,7 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   uint64_t head_tile_rows = 0;
   /// How a token's loss is formed in training, set by the job; its `vocabulary` is not set.
   kernels::loss_form loss = {};
-  uint64_t mlp_tile_rows = 0;     ///< number of rows (tokens) that an MLP processes at a time, set by the job; 0: all
+  uint64_t mlp_tile_rows = 0;  ///< number of rows (tokens) that an MLP processes at a time, set by the job; 0: all
   /// Adapters of linear layers, set by the job; all other parameters are then frozen. nullopt: there are none.
   std::optional<adapter_spec> adapters = std::nullopt;
   std::string hugging_face_json;  ///< text of config.json as it was read; its keys are written back at export
@@ -105,6 +105,11 @@ core::result<model_spec> parse_model_spec(const std::string& hugging_face_json,
 /// Returns the keys (a JSON object as text) with `tie_word_embeddings: false`, so that the head is a parameter of its
 /// own; the other keys keep their order. Returns a text that is no JSON object unchanged.
 std::string with_untied_head(const std::string& hugging_face_json);
+
+/// Returns the keys (a JSON object as text) with which transformers builds the model: with `pad_token_id: null` if the
+/// key is absent and the vocabulary lacks the family's usual padding token; the other keys keep their order. Returns
+/// the text unchanged if it has the key, or describes no model of a known family.
+std::string with_null_padding(const std::string& hugging_face_json, std::span<const std::string> ignored = {});
 
 /// Reads only the sizes that determine the names and shapes of parameters, for weights that are copied and not computed
 /// with: keys that change only the arithmetic are ignored. Returns nullopt if the family is unknown. Errors: a wrong

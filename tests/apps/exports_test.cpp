@@ -629,6 +629,20 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_phi3_stores_both_tables_of_longrope) {
   BOOST_TEST(json::parse(scratch_folder::read(f.folder / "again/config.json")) == back);
 }
 
+BOOST_AUTO_TEST_CASE(an_exported_checkpoint_says_that_a_small_vocabulary_lacks_the_usual_padding_token) {
+  command_folder at(
+      "model: {model_type: phi3, num_hidden_layers: 1, hidden_size: 32, num_attention_heads: 4, intermediate_size: 64, "
+      "max_position_embeddings: 16, vocab_size: 256}\ndata: {text: corpus.txt}\nseed: 1\nsteps: 1\n"
+      "train_batch_size: 2\noptimizer: {type: AdamW, params: {lr: 1e-3}}\ncheckpoint: {every_steps: 1}\noutput: out\n");
+  check_exit(0, at.troupe({"train", "job.yaml", "--quiet"}));
+  for (const std::string to : {"to-hf", "to-universal"}) {
+    check_exit(0, at.troupe({"checkpoint", to, "out/checkpoints", to, "--quiet"}));
+    const auto keys = json::parse(scratch_folder::read(at.folder / to / "config.json"));
+    BOOST_TEST_REQUIRE(keys.contains("pad_token_id"), to);
+    BOOST_TEST(keys["pad_token_id"].is_null(), to);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_source_whose_layers_attend_otherwise_is_refused_by_the_key_that_differs) {
   const std::string keys = R"({"model_type": "gemma2", "num_hidden_layers": 2, "hidden_size": 32,
       "num_attention_heads": 4, "intermediate_size": 64, "head_dim": 8, "num_key_value_heads": 4,
@@ -637,8 +651,7 @@ BOOST_AUTO_TEST_CASE(a_source_whose_layers_attend_otherwise_is_refused_by_the_ke
   const whole_folder f(keys);
   std::string own;
   const auto given = json::parse(keys);
-  for (const auto& [key, value] : given.items())
-    own += (own.empty() ? "" : ", ") + key + ": " + value.dump();
+  for (const auto& [key, value] : given.items()) own += (own.empty() ? "" : ", ") + key + ": " + value.dump();
   f.folder.write("job.yaml", replaced(job_of_hf, "path: hf", own));
   const auto refused = [&](const std::string& key, const json& value, const std::string& words) {
     auto changed = json::parse(keys);

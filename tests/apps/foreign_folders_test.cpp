@@ -328,6 +328,20 @@ BOOST_AUTO_TEST_CASE(codes_of_other_tools_are_refused_by_every_command_that_take
   for (const char* look : {"inspect", "verify"}) BOOST_TEST(at.troupe({"checkpoint", look, "q"}).code == 0, look);
 }
 
+BOOST_AUTO_TEST_CASE(a_head_that_the_jobs_model_ties_is_no_parameter_of_its_own) {
+  command_folder at;
+  at.folder.write("gpt2.yaml",
+                  "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128}\n"
+                  "data: {text: corpus.txt}\nsteps: 1\ntrain_batch_size: 6\n"
+                  "optimizer: {type: AdamW, params: {lr: 0.003}}\n");
+  const auto source = (fixtures / "distributed/gpt2_fsdp").string();
+  const auto did = check_exit(0, at.troupe({"checkpoint", "to-dcp", source, "dcp", "--job", "gpt2.yaml", "--quiet"}));
+  BOOST_TEST(!has(did.err, "no states of an optimizer"), did.err);
+  const auto there = inspected(at, "dcp");
+  BOOST_TEST(there["tied"] == json::parse(R"([{"name": "lm_head.weight", "of": "transformer.wte.weight"}])"),
+             there["tied"].dump());
+}
+
 BOOST_AUTO_TEST_CASE(a_head_that_shares_the_embedding_is_written_for_every_family_and_comes_back) {
   const command_folder at;
   const auto folder = fixtures / "trainer/trainer_gpt2/checkpoint-3";

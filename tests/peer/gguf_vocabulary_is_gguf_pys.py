@@ -58,7 +58,7 @@ def folders():
     yield "names before numbers", None, {**usual, "config.json": {"eos_token_id": FIRST + 2}}
     yield "numbers in text_config", None, {"config.json": {"text_config": {"eos_token_id": FIRST + 2}}}
     yield "a list of numbers beside a name", None, {**usual, "config.json": {"eos_token_id": [FIRST + 2, FIRST + 1]}}
-    yield "a number beyond the vocabulary", None, {**usual, "config.json": {"pad_token_id": 100000}}
+    yield "a number beyond the vocabulary", None, {**usual, "config.json": {"bos_token_id": 100000}}
     yield "a begin", template("<s>", "A"), usual
     yield "a begin and an end", template("<s>", "A", "</s>"), usual
     yield "another end", template("<s>", "A", "</s>"), tc(bos_token="<s>", eos_token="<|eot_id|>")

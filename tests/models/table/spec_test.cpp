@@ -446,7 +446,14 @@ BOOST_AUTO_TEST_CASE(a_file_without_a_padding_token_has_transformers_one_if_the_
     const bool fits = !token || *token < 48;
     BOOST_TEST((small.padding_token == (fits ? token : std::nullopt)), type);
     BOOST_TEST((small.hugging_face_json.find(R"("pad_token_id": null)") == std::string::npos) == fits, type);
+    const auto written = with_null_padding(family + R"(, "vocab_size": 48})");
+    BOOST_TEST((written.find(R"("pad_token_id": null)") == std::string::npos) == fits, written);
+    const std::string given = family + R"(, "vocab_size": 48, "pad_token_id": 7})";
+    BOOST_TEST(with_null_padding(given) == given);
   }
+  BOOST_TEST(with_null_padding(R"({"model_type": "unknown", "vocab_size": 48})") ==
+             R"({"model_type": "unknown", "vocab_size": 48})");
+  BOOST_TEST(with_null_padding("").empty());
 }
 
 BOOST_AUTO_TEST_CASE(each_layer_has_the_window_that_transformers_gives_it) {

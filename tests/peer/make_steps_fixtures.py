@@ -170,7 +170,7 @@ def main():
     torch.set_num_threads(1)
     make_long()
     for folder in sorted(FOLDER.iterdir()):
-        if len(sys.argv) == 1 or folder.name in sys.argv[1:]:
+        if (folder / "config.json").exists() and (len(sys.argv) == 1 or folder.name in sys.argv[1:]):
             make(folder.name)
 
 

@@ -170,6 +170,7 @@ const peers_case cases[] = {
     {"qwen2", micros + pipeline + stage(3)},
     {"qwen2_window", whole + sequence + stage(2)},
     {"qwen2_padding", whole + tensor + stage(1)},
+    {"qwen2_heads", whole + context + stage(2)},
     {"qwen3", ranks + gathered + stage(3)},
     {"qwen3_bias", whole + context + stage(2)},
     {"olmo2", micros + pipeline + stage(3)},

@@ -74,6 +74,8 @@ MODELS = {
     "qwen2_window": (Qwen2ForCausalLM, Qwen2Config(**SMALL, use_sliding_window=True, sliding_window=3,
                                                    max_window_layers=1)),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config(**LLAMA, num_key_value_heads=2, tie_word_embeddings=True)),
+    # transformers reads head_dim, though the class of the configuration does not name it.
+    "qwen2_heads": (Qwen2ForCausalLM, Qwen2Config(**TINY, num_key_value_heads=2, head_dim=6)),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config(**LLAMA, num_key_value_heads=2, head_dim=8)),
     "qwen3_bias": (Qwen3ForCausalLM, Qwen3Config(**LLAMA, num_key_value_heads=4, head_dim=6, attention_bias=True,
                                                  tie_word_embeddings=True)),

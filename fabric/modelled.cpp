@@ -64,10 +64,38 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
   const int64_t now = time_.now_ns();
   const int64_t duration_ns = time_.duration_ns ? time_.duration_ns(r.id.sequence)
                                                 : link_.duration_ns(received_bytes(m.shared, rendezvous_.size()));
-  m.ready_ns = std::max(now, link_free_ns_) + duration_ns;
+  const int64_t begin_ns = std::max({now, link_free_ns_, held_until_ns_});
+  m.ready_ns = begin_ns == INT64_MAX ? INT64_MAX : begin_ns + duration_ns;
   link_free_ns_ = m.ready_ns;
+  while (!moving_.empty() && is_done(moving_.front())) moving_.pop_front();
+  moving_.push_back(r.id.sequence);
+  if (m.ready_ns == INT64_MAX) return {};  // the link is cut for ever
   for (uint32_t other = 0; other < rendezvous_.size(); ++other) time_.schedule(m.ready_ns - now, other, r.id.sequence);
   return {};
+}
+
+bool modelled_group::is_done(uint64_t sequence) {
+  const auto found = rendezvous_.find(0, sequence);
+  return found && *found == nullptr;
+}
+
+void modelled_group::hold(int64_t until_ns) {
+  const int64_t now = time_.now_ns(), from_ns = std::max(now, held_until_ns_);
+  if (until_ns <= from_ns) return;
+  const auto later = [&](int64_t ns) { return until_ns == INT64_MAX ? INT64_MAX : ns + (until_ns - from_ns); };
+  std::deque<uint64_t> still;
+  for (const uint64_t sequence : moving_) {
+    const auto found = rendezvous_.find(0, sequence);
+    if (!found || *found == nullptr || (*found)->ready_ns <= now) continue;
+    posted_operation& m = **found;
+    still.push_back(sequence);
+    m.ready_ns = later(m.ready_ns);
+    link_free_ns_ = std::max(link_free_ns_, m.ready_ns);
+    if (m.ready_ns == INT64_MAX) continue;
+    for (uint32_t rank = 0; rank < rendezvous_.size(); ++rank) time_.schedule(m.ready_ns - now, rank, sequence);
+  }
+  moving_ = std::move(still);
+  held_until_ns_ = until_ns;
 }
 
 core::result<progress> modelled_group::advance(uint32_t rank, uint64_t sequence) {

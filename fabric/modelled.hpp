@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,6 +45,10 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   /// outside the group, or one that has joined before, gets a communicator whose calls all fail (bad_input).
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
+  /// Cuts the link until `until_ns`: an operation that is moving bytes, and each later one, takes the rest of the cut
+  /// more. INT64_MAX: none of them ends.
+  void hold(int64_t until_ns);
+
  private:
   friend class member_of<modelled_group>;
 
@@ -61,6 +66,7 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   }
   core::result<void> post(uint32_t rank, const request& r);
   core::result<progress> advance(uint32_t rank, uint64_t sequence);
+  [[nodiscard]] bool is_done(uint64_t sequence);
   void abort(uint32_t rank, const core::error& why);
   void leave(uint32_t rank);
 
@@ -70,7 +76,9 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   std::vector<bool> joined_;   ///< [rank]: true if the rank has joined the group
   linear_link link_;
   virtual_time time_;
-  int64_t link_free_ns_ = 0;  ///< virtual time from which on the link is free: end of the last operation that began
+  int64_t link_free_ns_ = 0;     ///< virtual time from which on the link is free: end of the last operation that began
+  int64_t held_until_ns_ = 0;    ///< virtual time at which the last cut of the link ends
+  std::deque<uint64_t> moving_;  ///< operations that all members have posted, in order; those at the front may be done
 };
 
 }  // namespace troupe::fabric

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 
@@ -183,6 +184,9 @@ std::optional<demand> demand_of(const sim_fault& f) {
       return demand{error_kind::mismatch, "disagree"};
     case sim_fault_kind::silence:
       return demand{asks_disk(f.lane) ? error_kind::stopped : error_kind::stalled, rank};
+    case sim_fault_kind::cut_link:
+      if (f.delay == std::chrono::nanoseconds::max()) return demand{error_kind::stalled, "rank "};
+      return std::nullopt;
   }
   return std::nullopt;
 }

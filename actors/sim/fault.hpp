@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.hpp"
 #include "plan/instruction.hpp"
@@ -35,11 +36,14 @@ enum class sim_fault_kind : uint8_t {
   wrong_identity,      ///< a rank posts a collective that does not match those of the other ranks
   bad_vote,            ///< after the vote, one rank has other numbers than all others
   silence,             ///< an instruction never ends; if its lane uses a disk, only the caller can stop the run
+  /// Nothing passes the links of `communicators` for `delay`; what lasts longer than a stall ends the run. draw_fault()
+  /// draws the kinds before this one.
+  cut_link,
 };
 std::string_view name_of(sim_fault_kind kind);  ///< Returns the fault's name as tests and seeds print it.
 
 /// True if the fault ends the run; false if it only delays it.
-constexpr bool is_deadly(sim_fault_kind k) { return k >= sim_fault_kind::kill_rank; }
+constexpr bool is_deadly(sim_fault_kind k) { return k >= sim_fault_kind::kill_rank && k != sim_fault_kind::cut_link; }
 
 /// The moment at which a kill, freeze or delay happens, and from which on a lane is slow.
 enum class sim_moment : uint8_t {
@@ -70,6 +74,7 @@ struct sim_fault {
   bool with_lanes = false;                        ///< freeze_rank: true if the lanes of the rank freeze, too
   core::error_kind error = core::error_kind::io;  ///< executor_error: kind of the error
   std::string text = {};                          ///< executor_error: text of the error; empty: a usual one
+  std::vector<uint32_t> communicators = {};       ///< cut_link: communicators over the link
   [[nodiscard]] std::string describe() const;
 };
 

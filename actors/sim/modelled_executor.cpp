@@ -19,7 +19,7 @@ constexpr std::string_view fault_names[] = {
     "no fault",           "slow lane",         "late message",      "frozen lane",    "frozen rank",
     "frozen watcher",     "frozen loader",     "frozen disk",       "frozen process", "killed rank",
     "killed lane",        "killed node agent", "killed supervisor", "killed loader",  "executor error",
-    "executor exception", "wrong identity",    "bad vote",          "silence"};
+    "executor exception", "wrong identity",    "bad vote",          "silence",        "cut link"};
 
 // Applies those faults that the executor of instruction `x` causes, on any lane: returns an error, throws, or returns
 // true if the instruction must never end.

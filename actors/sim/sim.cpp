@@ -331,6 +331,9 @@ class world {
         return kill(company_->loader);
       case sim_fault_kind::late_message:
         return schedule_.hold_any(f.delay);
+      case sim_fault_kind::cut_link:
+        for (const uint32_t c : f.communicators) groups_[c]->hold(end_of(f.delay));
+        return true;
       case sim_fault_kind::freeze_lane:
       case sim_fault_kind::freeze_rank:
       case sim_fault_kind::freeze_watcher:
@@ -342,6 +345,12 @@ class world {
       default:
         return false;
     }
+  }
+
+  static bool is_for_ever(std::chrono::nanoseconds delay) { return delay == std::chrono::nanoseconds::max(); }
+  /// Returns the virtual time, in ns, at which something ends that begins now; the largest for what lasts for ever.
+  [[nodiscard]] int64_t end_of(std::chrono::nanoseconds delay) const {
+    return is_for_ever(delay) ? INT64_MAX : schedule_.now_ns() + delay.count();
   }
 
   void freeze(const sim_fault& f) {
@@ -360,7 +369,8 @@ class world {
   // Returns the longest time for which all faults together can keep a run from going on.
   [[nodiscard]] int64_t delays_ns() const {
     int64_t sum = 0;
-    for (const auto& f : models_->faults) sum += f.what.delay.count();
+    for (const auto& f : models_->faults)
+      if (!is_for_ever(f.what.delay)) sum += f.what.delay.count();
     return sum;
   }
 

@@ -20,8 +20,8 @@ using actors::sim_fault_kind;
 using actors::sim_moment;
 
 std::string_view name_of(fault::effect e) {
-  constexpr std::string_view names[] = {"kill", "freeze",       "freeze_disk", "slow",     "slow_disk",
-                                        "late", "late_message", "lose",        "full_disk"};
+  constexpr std::string_view names[] = {"kill", "freeze",       "freeze_disk", "slow",      "slow_disk",
+                                        "late", "late_message", "lose",        "full_disk", "cut"};
   return names[static_cast<size_t>(e)];
 }
 
@@ -80,6 +80,9 @@ class fault::translation {
       x.delay = f_.delay_;
       x.with_lanes = true;
       TROUPE_TRY(set_moment(x));
+      if (f_.effect_ == effect::cut) {
+        TROUPE_ASSIGN(x.communicators, communicators_of_link());
+      }
       out.push_back(std::move(x));
     }
     return out;
@@ -146,6 +149,8 @@ class fault::translation {
         return sim_fault_kind::silence;
       case effect::full_disk:
         return sim_fault_kind::executor_error;
+      case effect::cut:
+        return sim_fault_kind::cut_link;
     }
     return sim_fault_kind::none;
   }
@@ -158,6 +163,12 @@ class fault::translation {
     std::vector<uint32_t> out;
     for (uint32_t r = 0; r < world_.ranks(); ++r)
       if (world_.host_of(r) == h->number) out.push_back(r);
+    return out;
+  }
+
+  core::result<std::vector<uint32_t>> communicators_of_link() const {
+    auto out = f_.communicators_in(world_);
+    if (out.empty()) return refuse("no collective has members on both hosts");
     return out;
   }
 
@@ -320,7 +331,10 @@ std::string fault::describe() const {
   if (const auto* h = std::get_if<host>(&place_)) add(fmt::format("host {}", h->number));
   if (const auto* l = std::get_if<link>(&place_)) add(fmt::format("link of hosts {} and {}", l->from, l->to));
   if (factor_ != 1) add("by " + core::number_text(factor_));
-  if (delay_.count() != 0) add(fmt::format("for {} ns", delay_.count()));
+  if (delay_ == for_ever)
+    add("for ever");
+  else if (delay_.count() != 0)
+    add(fmt::format("for {} ns", delay_.count()));
   if (on_) add(fmt::format("on rank {}", *on_));
   if (step_) add(fmt::format("in step {}", *step_));
   if (at_) add(fmt::format("at {} ns", at_->count()));
@@ -328,7 +342,23 @@ std::string fault::describe() const {
   return out;
 }
 
-bool fault::is_lasting() const { return effect_ == effect::slow_disk || is_at<link>(place_); }
+bool fault::is_lasting() const {
+  return effect_ == effect::slow_disk || (effect_ != effect::cut && is_at<link>(place_));
+}
+
+std::vector<uint32_t> fault::communicators_in(const stage_of_faults& world) const {
+  const auto& ends = std::get<link>(place_);
+  const auto& communicators = world.communicators();
+  std::vector<uint32_t> out;
+  for (uint32_t c = 0; c < communicators.size(); ++c) {
+    const auto& members = communicators[c].members;
+    const auto is_on = [&](uint32_t h) {
+      return std::ranges::any_of(members, [&](uint32_t r) { return world.host_of(r) == h; });
+    };
+    if (is_on(ends.from) && is_on(ends.to)) out.push_back(c);
+  }
+  return out;
+}
 
 core::result<std::vector<actors::sim_fault>> fault::faults_in(const stage_of_faults& world) const {
   return translation(*this, world).run();
@@ -344,20 +374,12 @@ core::result<void> fault::apply_to(actors::sim_options& options, const stage_of_
     options.costs.disk_latency_s *= factor_;
     return {};
   }
-  const auto& ends = std::get<link>(place_);
-  const auto& communicators = world.communicators();
-  bool any = false;
-  for (size_t c = 0; c < communicators.size(); ++c) {
-    const auto& members = communicators[c].members;
-    const auto is_on = [&](uint32_t h) {
-      return std::ranges::any_of(members, [&](uint32_t r) { return world.host_of(r) == h; });
-    };
-    if (!is_on(ends.from) || !is_on(ends.to)) continue;
-    any = true;
+  const auto communicators = communicators_in(world);
+  for (const uint32_t c : communicators) {
     options.links[c].latency_us = options.links[c].latency_us * factor_ + double(delay_.count()) / 1e3;
     options.links[c].bytes_per_second /= factor_;
   }
-  if (!any) return here.refuse("no collective has members on both hosts");
+  if (communicators.empty()) return here.refuse("no collective has members on both hosts");
   return {};
 }
 
@@ -413,6 +435,11 @@ fault late(std::string instruction, std::chrono::nanoseconds time) {
 }
 fault late(link where, std::chrono::nanoseconds time) {
   fault out(fault::effect::late, where);
+  out.delay_ = time;
+  return out;
+}
+fault cut(link where, std::chrono::nanoseconds time) {
+  fault out(fault::effect::cut, where);
   out.delay_ = time;
   return out;
 }

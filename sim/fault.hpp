@@ -38,7 +38,7 @@ struct stage_of_faults {
 /// which moments its fault may have. A world refuses a fault whose place or moment it does not have.
 class fault {
  public:
-  enum class effect : uint8_t { kill, freeze, freeze_disk, slow, slow_disk, late, late_message, lose, full_disk };
+  enum class effect : uint8_t { kill, freeze, freeze_disk, slow, slow_disk, late, late_message, lose, full_disk, cut };
   using place = std::variant<std::monostate, rank, host, link>;
 
   fault(effect what, place where, std::string instruction = {})
@@ -55,6 +55,14 @@ class fault {
   [[nodiscard]] fault on(rank where) const;
 
   [[nodiscard]] std::string describe() const;
+  // Parts of the fault that a job of several processes reads (job_faults.hpp).
+  [[nodiscard]] effect what() const { return effect_; }
+  [[nodiscard]] const place& where() const { return place_; }
+  [[nodiscard]] const std::string& instruction() const { return instruction_; }
+  [[nodiscard]] std::optional<uint64_t> step() const { return step_; }
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> time() const { return at_; }
+  [[nodiscard]] bool has_instruction_as_moment() const { return !when_.empty(); }
+  [[nodiscard]] std::chrono::nanoseconds lasts() const { return delay_; }
   /// True for a fault of the disk or of links that lasts for the whole run. Such a fault changes the costs of a world,
   /// by apply_to().
   [[nodiscard]] bool is_lasting() const;
@@ -78,7 +86,10 @@ class fault {
   friend fault late(std::string instruction, std::chrono::nanoseconds time);
   friend fault late(link where, std::chrono::nanoseconds time);
   friend fault late_message(std::chrono::nanoseconds time);
+  friend fault cut(link where, std::chrono::nanoseconds time);
   class translation;
+  /// Returns the communicators that have members on both hosts of the fault's link.
+  [[nodiscard]] std::vector<uint32_t> communicators_in(const stage_of_faults& world) const;
 
   effect effect_;
   place place_;
@@ -116,6 +127,11 @@ fault slow_disk(double factor);
 fault late(std::string instruction, std::chrono::nanoseconds time);
 /// Every collective over the link between two hosts takes this time more.
 fault late(link where, std::chrono::nanoseconds time);
+/// Value of the time of cut() for a link that is never whole again.
+inline constexpr std::chrono::nanoseconds for_ever = std::chrono::nanoseconds::max();
+/// Nothing passes the link between two hosts for this time; collectives that were moving bytes go on afterwards. In a
+/// step (the first one unless chosen) or at a time. A cut for ever is a stall in a world of one process.
+fault cut(link where, std::chrono::nanoseconds time = for_ever);
 /// Some message between two actors, which the seed draws, is late. In a step or at a time.
 fault late_message(std::chrono::nanoseconds time);
 /// An instruction never ends: the first one of the name, on one rank (the first one that runs it unless chosen), in one

@@ -14,9 +14,12 @@
 #include "plan/plan_choice.hpp"
 #include "sim/answer.hpp"
 #include "sim/fault.hpp"
+#include "sim/job_run.hpp"
+#include "sim/machines_world.hpp"
 #include "sim/network/placement.hpp"
 #include "sim/network/read_network.hpp"
 #include "sim/places.hpp"
+#include "sim/processes_world.hpp"
 #include "sim/run.hpp"
 #include "sim/seeds.hpp"
 

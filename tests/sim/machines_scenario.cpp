@@ -1,49 +1,37 @@
-// Chooses the faults of a simulated job on several machines at random from a seed, and describes them in text.
-#include <fmt/format.h>
+// Chooses the faults of a simulated job on several machines at random from a seed, and runs it.
+#include "tests/sim/machines_scenario.hpp"
 
 #include <random>
+#include <utility>
 
-#include "tests/sim/machines_world.hpp"
+#include "tests/sim/small_plans.hpp"
 
-namespace troupe::actors {
+namespace troupe::sim {
 namespace {
 
 constexpr int64_t lost_after_ns = machines_lost_after_ns;
-constexpr std::string_view trouble_names[num_machine_troubles] = {"partition",
-                                                                  "partition downwards",
-                                                                  "partition upwards",
-                                                                  "kill of the agent",
-                                                                  "stop of the agent",
-                                                                  "loss of the machine",
-                                                                  "cut control",
-                                                                  "cut data",
-                                                                  "kill",
-                                                                  "stop",
-                                                                  "stop of the supervisor",
-                                                                  "executor error",
-                                                                  "loss of the machine, which comes back unfit"};
+
+/// Returns options in which links between machines take the times of links within one.
+machines_options one_network() {
+  machines_options out;
+  out.between_hosts = {};
+  return out;
+}
 
 }  // namespace
 
-std::string_view name_of(machine_trouble kind) { return trouble_names[static_cast<size_t>(kind)]; }
-
-std::string machine_event::describe() const {
-  return fmt::format("{} at machine {}, process {} after {} messages, for {} ms", name_of(kind), machine, place,
-                     after_messages, duration_ns / 1'000'000);
-}
-
 machines_scenario machines_scenario_of(uint64_t seed) {
   std::mt19937_64 random(seed);
-  machines_scenario s;
+  machines_scenario out;
+  machines_options& s = out.options = one_network();
   s.seed = seed;
   const bool leaves_out = seed % 4 == 3;  // a loss leaves a number of ranks that does not divide the batch
   const auto machines = static_cast<uint32_t>(leaves_out ? 4 : 2 + random() % 2);
-  s.machines.clear();
   for (uint32_t m = 0; m < machines; ++m)
-    for (uint64_t p = random() % 3 == 0 ? 2 : 1; p > 0; --p) s.machines.push_back(m);
-  s.ranks_each = random() % 5 == 0 && s.machines.size() < 5 ? 2 : 1;
-  if (leaves_out) s.divides = static_cast<uint32_t>(s.machines.size()) * s.ranks_each;
-  s.stage = static_cast<uint32_t>(random() % 4);
+    for (uint64_t p = random() % 3 == 0 ? 2 : 1; p > 0; --p) s.hosts.push_back(m);
+  s.ranks_each = random() % 5 == 0 && s.hosts.size() < 5 ? 2 : 1;
+  if (leaves_out) s.divides = static_cast<uint32_t>(s.hosts.size()) * s.ranks_each;
+  out.stage = static_cast<uint32_t>(random() % 4);
   s.steps = 8 + random() % 16;
   const uint64_t troubles = random() % 5;
   for (uint64_t i = 0; i < troubles; ++i) {
@@ -53,36 +41,48 @@ machines_scenario machines_scenario_of(uint64_t seed) {
     // Executor errors are rare, because each of them ends the run, and most runs should end without an error.
     if (e.kind == machine_trouble::executor_error && kind >= num_machine_troubles) e.kind = machine_trouble::partition;
     e.machine = static_cast<uint32_t>(1 + random() % (machines - 1));
-    e.place = static_cast<uint32_t>(random() % s.machines.size());
+    e.place = static_cast<uint32_t>(random() % s.hosts.size());
     // `within` is a separate variable, because a compiler may evaluate either side of % first.
     const uint64_t within = random() % 4 == 0 ? 60 : 900;
     e.after_messages = random() % within;
     e.duration_ns = static_cast<int64_t>(random() % 40) * lost_after_ns / 20;
-    s.all.push_back(e);
+    s.events.push_back(e);
   }
-  return s;
+  return out;
 }
 
 machines_scenario short_cuts_of(uint64_t seed) {
   std::mt19937_64 random(seed);
   auto s = machines_scenario_of(seed);
-  s.all = {{static_cast<machine_trouble>(random() % 3), 1, 0, 40 + random() % 600,
-            static_cast<int64_t>(random() % 60) * lost_after_ns / 100}};
+  s.options.events = {{static_cast<machine_trouble>(random() % 3), 1, 0, 40 + random() % 600,
+                       static_cast<int64_t>(random() % 60) * lost_after_ns / 100}};
   return s;
 }
 
 machines_scenario one_lost_of_four(uint64_t seed) {
   std::mt19937_64 random(seed);
-  machines_scenario s;
+  machines_scenario out;
+  machines_options& s = out.options = one_network();
   s.seed = seed;
-  s.machines = {0, 1, 2, 3};
+  s.hosts = {0, 1, 2, 3};
   s.divides = 4;
-  s.stage = static_cast<uint32_t>(random() % 4);
+  out.stage = static_cast<uint32_t>(random() % 4);
   s.steps = 30;
   const auto machine = static_cast<uint32_t>(1 + random() % 3);
   const auto kind = random() % 2 == 0 ? machine_trouble::machine_lost : machine_trouble::agent_killed;
-  s.all = {{kind, machine, machine, 300 + random() % 600, static_cast<int64_t>(random() % 40) * lost_after_ns / 20}};
-  return s;
+  s.events = {{kind, machine, machine, 300 + random() % 600, static_cast<int64_t>(random() % 40) * lost_after_ns / 20}};
+  return out;
 }
 
-}  // namespace troupe::actors
+machines_scenario healthy_machines(std::vector<uint32_t> hosts) {
+  machines_scenario out;
+  out.options = one_network();
+  out.options.hosts = std::move(hosts);
+  return out;
+}
+
+job_record play_machines(const machines_scenario& s) {
+  return machines_world([stage = s.stage](uint32_t data) { return small_plans(data, stage); }, s.options).run().log();
+}
+
+}  // namespace troupe::sim

@@ -2,7 +2,7 @@
 // must end correctly or with a named cause; ranks of two terms (periods with a fixed set of processes) must never run
 // at the same time, no collective may have members of two terms, processes without a fault must not be killed, and a
 // short network cut must not repeat a step.
-#include "tests/sim/machines_world.hpp"
+#include "sim/machines_world.hpp"
 
 #include <fmt/format.h>
 
@@ -13,32 +13,37 @@
 #include <cstdlib>
 #include <string>
 
+#include "sim/terms/run_watch.hpp"
+#include "sim/terms/simulated_process.hpp"
 #include "tests/crash/wanted_cases.hpp"
+#include "tests/sim/job_result.hpp"
+#include "tests/sim/machines_scenario.hpp"
+#include "tests/sim/small_plans.hpp"
 
 BOOST_AUTO_TEST_SUITE(machines)
 
 using namespace troupe;
-using namespace troupe::actors;
+using namespace troupe::sim;
 
 namespace {
 
 std::string describe(const machines_scenario& s) {
-  std::string out = fmt::format("seed {}, places on machines", s.seed);
-  for (const uint32_t m : s.machines) out += fmt::format(" {}", m);
-  out += fmt::format(", {} ranks each, {} steps", s.ranks_each, s.steps);
-  for (const auto& e : s.all) out += "; " + e.describe();
+  std::string out = fmt::format("seed {}, places on machines", s.options.seed);
+  for (const uint32_t m : s.options.hosts) out += fmt::format(" {}", m);
+  out += fmt::format(", {} ranks each, {} steps", s.options.ranks_each, s.options.steps);
+  for (const auto& e : s.options.events) out += "; " + e.describe();
   return out;
 }
 
-size_t num_struck(const machines_scenario& s, const job_result& r, machine_trouble kind) {
+size_t num_struck(const machines_scenario& s, const job_record& r, machine_trouble kind) {
   size_t out = 0;
-  for (size_t i = 0; i < s.all.size(); ++i) out += s.all[i].kind == kind && r.struck[i];
+  for (size_t i = 0; i < s.options.events.size(); ++i) out += s.options.events[i].kind == kind && r.struck[i];
   return out;
 }
 
 /// Returns true if the job ended with an error that the documentation allows and that names its cause. The first
 /// machine is never lost, so the loss of other machines is no such error.
-bool is_named(const machines_scenario& s, const job_result& r) {
+bool is_named(const machines_scenario& s, const job_record& r) {
   const std::string all = r.said + r.cause;
   if (num_struck(s, r, machine_trouble::executor_error) > 0 && all.find("the executor refuses") != std::string::npos)
     return true;
@@ -51,12 +56,12 @@ bool is_named(const machines_scenario& s, const job_result& r) {
 }
 
 /// Returns an error text if the run violated an invariant or ended wrongly, or an empty text.
-std::string fault_of(const machines_scenario& s, const job_result& r) { return fault_of(r, s.steps, is_named(s, r)); }
+std::string fault_of(const machines_scenario& s, const job_record& r) { return fault_of(r, is_named(s, r)); }
 
 uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) {
   for (uint64_t seed = 0; seed < most; ++seed) {
     auto s = machines_scenario_of(seed);
-    s.defect = defect;
+    s.options.defect = defect;
     how = fault_of(s, play_machines(s));
     if (!how.empty()) return seed;
   }
@@ -79,9 +84,10 @@ BOOST_AUTO_TEST_CASE(whatever_happens_to_machines_a_job_ends_right_or_with_a_nam
     BOOST_CHECK_MESSAGE(fault.empty(), describe(s) << ": " << fault);
     if (one != nullptr) BOOST_TEST_MESSAGE(describe(s) << "\n" << r.said << r.cause);
     well += r.code == 0;
-    terms += r.terms;
+    terms += r.terms.size();
     again += r.steps_again;
-    for (size_t i = 0; i < s.all.size(); ++i) struck[static_cast<size_t>(s.all[i].kind)] += r.struck[i];
+    for (size_t i = 0; i < s.options.events.size(); ++i)
+      struck[static_cast<size_t>(s.options.events[i].kind)] += r.struck[i];
     seconds = std::max(seconds, r.seconds);
   }
   BOOST_TEST_MESSAGE(well << " of " << last - first << " ended well; " << terms << " terms, " << again
@@ -103,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_cut_shorter_than_the_time_after_which_ranks_are_given_up_
     const auto r = play_machines(s);
     BOOST_TEST(fault_of(s, r) == "", describe(s));
     BOOST_TEST((r.code == 0));
-    BOOST_TEST(r.terms == 1U, describe(s) << r.said);
+    BOOST_TEST(r.terms.size() == 1U, describe(s) << r.said);
     BOOST_TEST(r.steps_again == 0U, describe(s));
   }
 }
@@ -113,8 +119,8 @@ BOOST_AUTO_TEST_CASE(a_machine_that_comes_back_unfit_is_left_out_and_the_run_goe
   uint64_t left_out = 0;
   for (uint64_t seed = 0; seed < last; ++seed) {
     auto s = one_lost_of_four(seed);
-    s.all.front().kind = machine_trouble::comes_unfit;
-    s.all.front().duration_ns /= 4;
+    s.options.events.front().kind = machine_trouble::comes_unfit;
+    s.options.events.front().duration_ns /= 4;
     const auto r = play_machines(s);
     const std::string fault = fault_of(s, r);
     BOOST_CHECK_MESSAGE(fault.empty() && r.code == 0, describe(s) << ": " << fault);
@@ -143,12 +149,11 @@ BOOST_AUTO_TEST_CASE(one_lost_machine_costs_a_step_though_others_are_left_withou
 }
 
 BOOST_AUTO_TEST_CASE(a_job_on_machines_that_nothing_happens_to_does_each_step_once_in_one_term) {
-  machines_scenario s;
-  s.machines = {0, 0, 1, 2, 2};
+  const auto s = healthy_machines({0, 0, 1, 2, 2});
   const auto r = play_machines(s);
   BOOST_TEST(fault_of(s, r) == "");
   BOOST_TEST((r.code == 0));
-  BOOST_TEST(r.terms == 1U);
+  BOOST_TEST(r.terms.size() == 1U);
   BOOST_TEST(r.steps_again == 0U);
 }
 

@@ -1,7 +1,7 @@
 // Simulates a job of several processes on one machine whose processes, links and supervisor fail at any message. The
 // job must end correctly or with a named cause; ranks of two terms (periods with a fixed set of processes) must never
 // run at the same time, and no collective may have members of two terms.
-#include "tests/sim/processes_world.hpp"
+#include "sim/processes_world.hpp"
 
 #include <fmt/format.h>
 
@@ -13,29 +13,32 @@
 #include <string>
 
 #include "tests/crash/wanted_cases.hpp"
+#include "tests/sim/job_result.hpp"
+#include "tests/sim/processes_scenario.hpp"
+#include "tests/sim/small_plans.hpp"
 
 BOOST_AUTO_TEST_SUITE(processes)
 
 using namespace troupe;
-using namespace troupe::actors;
+using namespace troupe::sim;
 
 namespace {
 
 std::string describe(const processes_scenario& s) {
-  std::string out =
-      fmt::format("seed {}, {} processes of {} ranks, {} spares", s.seed, s.processes, s.ranks_each, s.spares);
-  for (const auto& t : s.all) out += "; " + t.describe();
+  std::string out = fmt::format("seed {}, {} processes of {} ranks, {} spares", s.options.seed, s.options.processes,
+                                s.options.ranks_each, s.options.spares);
+  for (const auto& t : s.options.troubles) out += "; " + t.describe();
   return out;
 }
 
-bool has_struck(const processes_scenario& s, const job_result& r, trouble_kind kind) {
-  for (size_t i = 0; i < s.all.size(); ++i)
-    if (s.all[i].kind == kind && r.struck[i]) return true;
+bool has_struck(const processes_scenario& s, const job_record& r, trouble_kind kind) {
+  for (size_t i = 0; i < s.options.troubles.size(); ++i)
+    if (s.options.troubles[i].kind == kind && r.struck[i]) return true;
   return false;
 }
 
 /// Returns true if the job ended with an error that the documentation allows and that names its cause.
-bool is_named(const processes_scenario& s, const job_result& r) {
+bool is_named(const processes_scenario& s, const job_record& r) {
   const std::string all = r.said + r.cause;
   if (has_struck(s, r, trouble_kind::executor_error) && all.find("the executor refuses") != std::string::npos)
     return true;
@@ -46,16 +49,16 @@ bool is_named(const processes_scenario& s, const job_result& r) {
 }
 
 /// Returns an error text if the run violated an invariant or ended wrongly, or an empty text.
-std::string fault_of(const processes_scenario& s, const job_result& r) {
+std::string fault_of(const processes_scenario& s, const job_record& r) {
   if (r.code == 0 && !r.cause.empty()) return "it ended well, but who led says " + r.cause;
-  return fault_of(r, s.steps, is_named(s, r));
+  return fault_of(r, is_named(s, r));
 }
 
 /// Returns the first seed in which the invariants detect the planted defect, or `most` if none does.
 uint64_t first_seed_that_finds(planted defect, uint64_t most, std::string& how) {
   for (uint64_t seed = 0; seed < most; ++seed) {
     auto s = processes_scenario_of(seed);
-    s.defect = defect;
+    s.options.defect = defect;
     how = fault_of(s, play_processes(s));
     if (!how.empty()) return seed;
   }
@@ -77,10 +80,11 @@ BOOST_AUTO_TEST_CASE(whatever_happens_a_job_ends_right_or_with_a_named_cause_and
     const std::string fault = fault_of(s, r);
     BOOST_CHECK_MESSAGE(fault.empty(), describe(s) << ": " << fault);
     well += r.code == 0;
-    terms += r.terms;
+    terms += r.terms.size();
     again += r.steps_again;
     messages += r.messages;
-    for (size_t i = 0; i < s.all.size(); ++i) struck[static_cast<size_t>(s.all[i].kind)] += r.struck[i];
+    for (size_t i = 0; i < s.options.troubles.size(); ++i)
+      struck[static_cast<size_t>(s.options.troubles[i].kind)] += r.struck[i];
     seconds = std::max(seconds, r.seconds);
   }
   BOOST_TEST_MESSAGE(well << " of " << last - first << " ended well; " << terms << " terms, " << again
@@ -97,12 +101,12 @@ BOOST_AUTO_TEST_CASE(whatever_happens_a_job_ends_right_or_with_a_named_cause_and
 
 BOOST_AUTO_TEST_CASE(a_job_that_nothing_happens_to_does_each_step_once_in_one_term) {
   processes_scenario s;
-  s.processes = 3;
-  s.ranks_each = 2;
+  s.options.processes = 3;
+  s.options.ranks_each = 2;
   const auto r = play_processes(s);
   BOOST_TEST(fault_of(s, r) == "");
   BOOST_TEST((r.code == 0));
-  BOOST_TEST(r.terms == 1U);
+  BOOST_TEST(r.terms.size() == 1U);
   BOOST_TEST(r.steps_again == 0U);
 }
 

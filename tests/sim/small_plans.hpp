@@ -5,10 +5,10 @@
 #include <map>
 #include <utility>
 
+#include "sim/terms/term_company.hpp"
 #include "tests/plan/cuts.hpp"
-#include "tests/sim/term_company.hpp"
 
-namespace troupe::actors {
+namespace troupe::sim {
 
 inline const plans_by_choice& small_plans(uint32_t data, uint32_t stage) {
   static std::map<std::pair<uint32_t, uint32_t>, plans_by_choice> known;
@@ -26,11 +26,4 @@ inline const plans_by_choice& small_plans(uint32_t data, uint32_t stage) {
   return out;
 }
 
-struct sim_config : caf::actor_system_config {
-  sim_config() {
-    add_message_types<caf::id_block::troupe>();
-    set("scheduler.policy", caf::atom("testing"));
-  }
-};
-
-}  // namespace troupe::actors
+}  // namespace troupe::sim

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/simulated_process.hpp"
+#include "sim/terms/simulated_process.hpp"
 
-namespace troupe::actors {
+namespace troupe::sim {
 
 class simulated_children {
  public:
@@ -67,7 +67,7 @@ class simulated_children {
   struct child {
     std::unique_ptr<simulated_process> process;
     std::unique_ptr<cluster::link> end;
-    std::shared_ptr<cluster::modelled_stream> up, down;
+    std::shared_ptr<modelled_stream> up, down;
     int64_t starts_ns = INT64_MAX;
     int64_t stopped_until_ns = 0;
     bool is_gone = true;  // true before a process is started and after it has ended
@@ -87,4 +87,4 @@ class simulated_children {
   bool may_end_ = false, struck_ = false;
 };
 
-}  // namespace troupe::actors
+}  // namespace troupe::sim

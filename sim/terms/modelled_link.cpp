@@ -1,8 +1,9 @@
-#include "tests/fakes/link.hpp"
+#include "sim/terms/modelled_link.hpp"
 
 #include <algorithm>
+#include <utility>
 
-namespace troupe::cluster {
+namespace troupe::sim {
 
 void modelled_stream::add(part p) {
   p.due_ns = now_ns_() + delay_min_ns_ + static_cast<int64_t>(random_() % static_cast<uint64_t>(delay_max_ns_ + 1));
@@ -10,9 +11,9 @@ void modelled_stream::add(part p) {
   parts_.push_back(std::move(p));
 }
 
-void modelled_stream::send(const parcel& p) {
+void modelled_stream::send(const cluster::parcel& p) {
   if (closed_) return;
-  std::string frame = frame_of(p.what, p.with.size());
+  std::string frame = cluster::frame_of(p.what, p.with.size());
   if (random_() % 8 != 0) return add({0, std::move(frame), p.with});
   const size_t first = 1 + random_() % (frame.size() - 1);
   add({0, frame.substr(0, first), p.with});
@@ -36,7 +37,7 @@ void modelled_stream::cut() {
 }
 
 void modelled_stream::garble() {
-  std::string bytes = frame_of(beat{}, 0);
+  std::string bytes = cluster::frame_of(cluster::beat{}, 0);
   bytes.back() = '\x7f';  // no message has this kind
   if (!closed_) add({0, std::move(bytes)});
 }
@@ -45,7 +46,7 @@ int64_t modelled_stream::due_ns() const {
   return parts_.empty() ? INT64_MAX : std::max(parts_.front().due_ns, held_until_ns_);
 }
 
-core::result<std::vector<parcel>> modelled_stream::receive() {
+core::result<std::vector<cluster::parcel>> modelled_stream::receive() {
   while (due_ns() <= now_ns_()) {
     part p = std::move(parts_.front());
     parts_.pop_front();
@@ -53,7 +54,7 @@ core::result<std::vector<parcel>> modelled_stream::receive() {
     in_.add(p.bytes);
     for (auto& d : p.with) in_.add(std::move(d));
   }
-  std::vector<parcel> out;
+  std::vector<cluster::parcel> out;
   for (;;) {
     auto next = in_.next();
     if (!next) return core::fail(next.error());
@@ -64,4 +65,4 @@ core::result<std::vector<parcel>> modelled_stream::receive() {
   return out;
 }
 
-}  // namespace troupe::cluster
+}  // namespace troupe::sim

@@ -1,4 +1,4 @@
-#include "tests/sim/term_company.hpp"
+#include "sim/terms/term_company.hpp"
 
 #include <algorithm>
 #include <span>
@@ -6,7 +6,9 @@
 
 #include "plan/layout/communicators.hpp"
 
-namespace troupe::actors {
+namespace troupe::sim {
+
+using namespace actors;
 
 /// A communicator member that checks before each call whether its process is alive and reachable.
 class watched_member final : public fabric::communicator {
@@ -68,7 +70,8 @@ class watched_member final : public fabric::communicator {
 };
 
 term_collectives::term_collectives(sim_scheduler& clock, const plan::job_layout& layout, uint64_t term,
-                                   std::function<void(uint64_t, const life&)> posted, passing passes)
+                                   std::function<void(uint64_t, const life&)> posted, passing passes,
+                                   const std::vector<fabric::linear_link>& links)
     : clock_(clock),
       passes_(std::move(passes)),
       term_(term),
@@ -81,7 +84,7 @@ term_collectives::term_collectives(sim_scheduler& clock, const plan::job_layout&
     groups_[c].members.resize(members.size());
     groups_[c].lives.resize(members.size());
     groups_[c].meets = fabric::modelled_group::make(
-        static_cast<uint32_t>(members.size()), {},
+        static_cast<uint32_t>(members.size()), links.empty() ? fabric::linear_link() : links[c],
         {[&clock] { return clock.now_ns(); },
          [this, c](int64_t delay_ns, uint32_t m, uint64_t sequence) { wake_later(delay_ns, c, m, sequence); }},
         members);
@@ -138,6 +141,7 @@ std::shared_ptr<fabric::communicator> term_collectives::join(const shared_life& 
 
 term_company::term_company(caf::actor_system& system, sim_scheduler& clock, const company_setup& setup)
     : system_(system), clock_(clock), plans_(*setup.plans) {
+  models_->costs = setup.costs;
   models_->noise = 0.5;
   models_->seed = setup.seed;
   models_->arm(setup.fault);
@@ -164,7 +168,7 @@ void term_company::furnish(rank_parts& x, uint32_t rank, const company_setup& se
       x.lanes.resize(num_seats(*plans_[which][rank]));
     }
   x.setup.programs = std::make_shared<const rank_programs>(std::move(programs));
-  x.setup.patience = {std::chrono::seconds{3}, std::chrono::seconds{6}, std::chrono::seconds{6}, {}};
+  x.setup.patience = setup.patience;
   x.setup.pulses = setup.collectives->pulses();
   for (auto& lane : std::span(x.lanes).subspan(1)) lane = [m = models_] { return make_modelled_executor(m); };
   const auto join = [&](uint32_t c, uint32_t member, fabric::waker wake) {
@@ -200,6 +204,11 @@ void term_company::run(plan::plan_choice which, uint64_t number, uint64_t step) 
   askers_.push_back(system_.spawn(asker, run_plan{which, order}, company_->supervisor, answer_));
 }
 
+size_t term_company::arm(sim_fault what) {
+  models_->arm(std::move(what));
+  return models_->faults.size() - 1;
+}
+
 void term_company::give_up(const core::error& why) { post(company_->supervisor, actors::give_up{why.kind, why.text}); }
 
 void term_company::freeze(std::chrono::nanoseconds delay) {
@@ -208,4 +217,4 @@ void term_company::freeze(std::chrono::nanoseconds delay) {
 
 void term_company::dismiss() { actors::dismiss(*company_); }
 
-}  // namespace troupe::actors
+}  // namespace troupe::sim

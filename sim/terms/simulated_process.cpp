@@ -1,4 +1,4 @@
-#include "tests/sim/simulated_process.hpp"
+#include "sim/terms/simulated_process.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,10 @@
 
 #include "actors/supervisor.hpp"
 
-namespace troupe::actors {
+namespace troupe::sim {
+
+using namespace actors;
+
 namespace {
 
 constexpr std::chrono::hours for_ever{24};
@@ -226,20 +229,27 @@ void simulated_process::look_at_files() {
 // Joins the processes of a term, like make_processes_term.
 script simulated_process::enter() {
   const uint64_t term = state_.term();
-  const auto plans = around_.plans.find(order_.order.data);
-  if (plans == around_.plans.end()) co_return core::fail(error_kind::bug, "a degree that the job cannot have");
+  const plans_by_choice* const plans = around_.plans(order_.order.data);
+  if (plans == nullptr) co_return core::fail(error_kind::bug, "a degree that the job cannot have");
   look_at_files();
+  resume_source from = resume_source::memory;
   steps_ = step_of(order_.order.folder);
+  if (order_.order.folder.empty()) {
+    steps_ = around_.disk_step;
+    from = steps_ > 0 ? resume_source::disk : resume_source::beginning;
+  }
   runs_ = 0;
   parts_.clear();
   if (state_.leads()) {
     around_.watch.continues_at(steps_);
+    note_term(from);
     opening_call opening;
     say(cluster::call{term, ++calls_, encode(peer_call(opening))});
+    const plan::job_layout& layout = *plans->front().front()->layout;
     collectives_ = std::make_shared<term_collectives>(
-        around_.clock, *plans->second.front().front()->layout, term,
-        [&watch = around_.watch](uint64_t t, const life& who) { watch.meets(t, who); },
-        around_.between != nullptr ? around_.between->passes : passing());
+        around_.clock, layout, term, [&watch = around_.watch](uint64_t t, const life& who) { watch.meets(t, who); },
+        around_.between != nullptr ? around_.between->passes : passing(),
+        around_.links_of ? around_.links_of(*plans, machines_of_ranks()) : std::vector<fabric::linear_link>());
     if (around_.between != nullptr) around_.between->collectives[term] = collectives_;
   } else {
     std::optional<core::result<cluster::call>> first;
@@ -255,6 +265,7 @@ script simulated_process::enter() {
   const auto who = members();
   const auto elsewhere = places_elsewhere();
   if (!elsewhere.empty()) {  // processes on other machines are connected as by machine_wire
+    wait_for_cut_links(elsewhere);
     say(cluster::address{term, life_->place, "host", 1});
     std::optional<core::result<std::map<uint32_t, cluster::address>>> known;
     co_await room_.until([&] {
@@ -278,7 +289,7 @@ script simulated_process::enter() {
   });
   if (!*offered) co_return core::fail(offered->error());
   if ((**offered).contains(boards_offer)) collectives_ = around_.collectives[(**offered)[boards_offer].get()];
-  company_setup setup{&plans->second, {}, life_, collectives_, around_.seed + term, {}};
+  company_setup setup{plans, {}, life_, collectives_, around_.seed + term, {}, around_.costs, around_.patience};
   for (const auto& s : order_.order.seats)
     if (s.place == life_->place) setup.seat = s;
   if (term == around_.fault.run) setup.fault = around_.fault;
@@ -294,6 +305,19 @@ script simulated_process::enter() {
   });
   if (*started) around_.watch.has_all_files(term);
   co_return *started;
+}
+
+// Gives up the connections of the term over links that stay cut for longer than a connection waits.
+void simulated_process::wait_for_cut_links(const std::vector<uint32_t>& places) {
+  auto& net = *around_.between;
+  if (!net.cut_until) return;
+  const int64_t gives_up_ns = around_.clock.now_ns() + around_.lost_after_ns;
+  for (const uint32_t p : places) {
+    if (net.cut_until(life_->machine, net.machines[p]) <= gives_up_ns) continue;
+    net.later(gives_up_ns, [this, who = life_, term = life_->term, p] {
+      if (who->alive) lose_peer(term, p);
+    });
+  }
 }
 
 std::vector<uint32_t> simulated_process::places_elsewhere() const {
@@ -325,12 +349,55 @@ script simulated_process::keep() {
   }
 }
 
+bool simulated_process::has_rank(uint32_t rank) const {
+  if (life_->term == 0) return false;
+  const auto mine = std::ranges::find(order_.order.seats, life_->place, &cluster::seat::place);
+  return mine != order_.order.seats.end() && rank >= mine->first && rank < mine->first + mine->count;
+}
+
+std::vector<uint32_t> simulated_process::machines_of_ranks() const {
+  std::vector<uint32_t> out;
+  for (const auto& s : order_.order.seats) out.insert(out.end(), s.count, s.machine);
+  return out;
+}
+
+void simulated_process::note_term(resume_source from) {
+  term_record out;
+  out.number = state_.term();
+  out.data = order_.order.data;
+  for (const auto& s : order_.order.seats) {
+    out.ranks += s.count;
+    if (s.count > 0) out.processes.push_back(s.place);
+  }
+  out.from = from;
+  out.steps_before = out.steps_after = steps_;
+  out.began_ns = around_.clock.now_ns();
+  out.cause = order_.order.cause;
+  around_.terms.push_back(std::move(out));
+}
+
+// Gives the faults of a run to the executors of this process's ranks.
+void simulated_process::arm_faults(const run_call& c) {
+  run_step_ = c.step + 1;
+  armed_.clear();
+  if (!around_.faults_of) return;
+  const run_of_term what{around_.plans(order_.order.data), machines_of_ranks(), c.which, run_step_};
+  for (auto& f : around_.faults_of(what)) {
+    if (!has_rank(f.what.rank)) continue;
+    f.what.run = c.run;
+    armed_.emplace_back(f.number, company_->arm(std::move(f.what)));
+  }
+}
+
 script simulated_process::run_here(run_call c) {
   life_->has_a_run = true;
   keep_files(c);
+  arm_faults(c);
   company_->run(c.which, c.run, c.step);
   co_await room_.until([&] { return company_->outcome().has_value(); });
   struck_ |= company_->has_failed_by_fault();
+  for (const auto& [number, here] : armed_)
+    if (const int64_t at_ns = company_->struck_ns(here); at_ns >= 0) around_.has_struck(number, at_ns);
   const auto& out = *company_->outcome();
   if (out.failure) co_return core::fail(*out.failure);
   if (c.saves_in_memory) {
@@ -385,7 +452,8 @@ script simulated_process::run(plan::plan_choice which) {
   c.run = ++runs_;
   c.step = steps_;
   c.which = which;
-  c.saves_in_memory = saves(which);
+  const bool is_asked = which == plan::plan_choice::save;  // a save between two terms
+  c.saves_in_memory = saves(which) && (is_for_memory(c.step) || (is_asked && around_.memory_every > 0));
   c.request = fmt::format("/saves/working{}-{}", steps_, state_.term());
   last_run_ = c;
   const uint64_t number = ++calls_;
@@ -406,8 +474,18 @@ script simulated_process::run(plan::plan_choice which) {
   }
   if (all.size() != num_ranks()) co_return core::fail(error_kind::bug, "a run lacks the reports of some ranks");
   if (const auto why = disagreement(all)) co_return core::fail(*why);
-  if (saves(which)) commit(c);
+  if (c.saves_in_memory)
+    commit(c);
+  else if (saves(which))
+    around_.disk_step = std::max(around_.disk_step, c.step);
   co_return core::result<void>();
+}
+
+bool simulated_process::is_for_disk(uint64_t step) const {
+  return step > 0 && around_.disk_every > 0 && step % around_.disk_every == 0;
+}
+bool simulated_process::is_for_memory(uint64_t step) const {
+  return step > 0 && around_.memory_every > 0 && step % around_.memory_every == 0 && !is_for_disk(step);
 }
 
 script simulated_process::lead() {
@@ -425,11 +503,13 @@ script simulated_process::lead() {
       });
       co_return core::fail(end->kind, end->text);
     }
-    // Every step but the first one also saves the states from before it, including those with which a later term
-    // begins, because copies of their files may be lost with a machine.
-    core::result<void> did = co_await run(steps_ == 0 ? plan_choice::train : plan_choice::train_saving);
+    // A step may also save the states from before it, including those with which a later term begins, because copies
+    // of their files may be lost with a machine.
+    const bool saves_here = is_for_memory(steps_) || is_for_disk(steps_);
+    core::result<void> did = co_await run(saves_here ? plan_choice::train_saving : plan_choice::train);
     if (!did) co_return did;
     around_.watch.has_done(++steps_);
+    around_.terms.back().steps_after = steps_;
   }
   done_ = true;
   co_return core::result<void>();
@@ -481,4 +561,4 @@ script simulated_process::leave_term(core::error why) {
   co_return core::result<void>();
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::sim

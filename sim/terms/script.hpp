@@ -3,13 +3,12 @@
 #pragma once
 
 #include <coroutine>
-#include <exception>
 #include <functional>
 #include <utility>
 
 #include "core/error.hpp"
 
-namespace troupe::actors {
+namespace troupe::sim {
 
 class script {  ///< a coroutine that runs when it is awaited or by start(); its destructor destroys it at any point
  public:
@@ -32,7 +31,7 @@ class script {  ///< a coroutine that runs when it is awaited or by start(); its
       return hand_over{};
     }
     void return_value(core::result<void> v) { value = std::move(v); }
-    void unhandled_exception() { std::terminate(); }
+    void unhandled_exception() { throw; }  // whoever resumed the script receives the exception
   };
 
   script() = default;
@@ -88,4 +87,4 @@ class waiting_room {
   std::coroutine_handle<> who_;
 };
 
-}  // namespace troupe::actors
+}  // namespace troupe::sim

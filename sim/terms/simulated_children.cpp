@@ -1,9 +1,9 @@
-#include "tests/sim/simulated_children.hpp"
+#include "sim/terms/simulated_children.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace troupe::actors {
+namespace troupe::sim {
 namespace {
 
 constexpr int64_t start_max_ns = 30'000'000;
@@ -22,9 +22,9 @@ void simulated_children::start(uint32_t place) {
   c.is_gone = false;
   c.starts_ns = now() + static_cast<int64_t>(random_() % start_max_ns);
   const auto clock = [this] { return now(); };
-  c.up = std::make_shared<cluster::modelled_stream>(clock, random_(), delay_max_ns);
-  c.down = std::make_shared<cluster::modelled_stream>(clock, random_(), delay_max_ns);
-  c.end = std::make_unique<cluster::modelled_link>(c.down, c.up);
+  c.up = std::make_shared<modelled_stream>(clock, random_(), delay_max_ns);
+  c.down = std::make_shared<modelled_stream>(clock, random_(), delay_max_ns);
+  c.end = std::make_unique<modelled_link>(c.down, c.up);
 }
 
 void simulated_children::kill(uint32_t place) {
@@ -113,8 +113,7 @@ void simulated_children::run_processes() {
     if (c.is_gone || c.stopped_until_ns > now()) continue;
     if (c.starts_ns <= now()) {
       c.starts_ns = INT64_MAX;
-      c.process =
-          std::make_unique<simulated_process>(around_, p, std::make_unique<cluster::modelled_link>(c.up, c.down));
+      c.process = std::make_unique<simulated_process>(around_, p, std::make_unique<modelled_link>(c.up, c.down));
     }
     if (!c.process || (c.process->looks_at_ns() > now() && c.down->due_ns() > now())) continue;
     messages_ += c.down->due_ns() <= now();
@@ -160,4 +159,4 @@ int64_t simulated_children::processes_due_ns() const {
   return out;
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::sim

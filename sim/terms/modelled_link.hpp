@@ -1,4 +1,4 @@
-// Fakes a link between a supervisor and a process of a simulated job: production message frames as bytes on a virtual
+// Models a link between a supervisor and a process of a simulated job: production message frames as bytes on a virtual
 // clock. Owns the frames' delays, pauses and the end of the link; leaves the messages to the job.
 //
 // Real links are pairs of stream sockets. The operating system never loses, repeats or reorders data of a stream: a
@@ -7,6 +7,7 @@
 // reordering by a stream that ends in the middle of a frame, or continues with invalid bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -17,7 +18,7 @@
 
 #include "cluster/link.hpp"
 
-namespace troupe::cluster {
+namespace troupe::sim {
 
 /// One direction of a link. It must be used by one thread only.
 class modelled_stream {
@@ -27,8 +28,8 @@ class modelled_stream {
   modelled_stream(std::function<int64_t()> now_ns, uint64_t seed, int64_t delay_max_ns, int64_t delay_min_ns = 0)
       : now_ns_(std::move(now_ns)), random_(seed), delay_max_ns_(delay_max_ns), delay_min_ns_(delay_min_ns) {}
 
-  void send(const parcel& p);
-  core::result<std::vector<parcel>> receive();
+  void send(const cluster::parcel& p);
+  core::result<std::vector<cluster::parcel>> receive();
 
   /// Delivers nothing before `until_ns`.
   void hold(int64_t until_ns) { held_until_ns_ = std::max(held_until_ns_, until_ns); }
@@ -46,7 +47,7 @@ class modelled_stream {
   struct part {
     int64_t due_ns = 0;
     std::string bytes;
-    std::vector<shared_descriptor> with{};
+    std::vector<cluster::shared_descriptor> with{};
     bool ends = false;
   };
   void add(part p);
@@ -55,23 +56,23 @@ class modelled_stream {
   std::mt19937_64 random_;
   int64_t delay_max_ns_, delay_min_ns_, held_until_ns_ = 0;
   std::deque<part> parts_;
-  frame_reader in_;
+  cluster::frame_reader in_;
   bool closed_ = false, ended_ = false;
 };
 
-class modelled_link final : public polled_link {  ///< one end of a link; it has no file descriptor to poll
+class modelled_link final : public cluster::polled_link {  ///< one end of a link; it has no file descriptor to poll
  public:
   modelled_link(std::shared_ptr<modelled_stream> out, std::shared_ptr<modelled_stream> in)
       : out_(std::move(out)), in_(std::move(in)) {}
-  core::result<void> send(parcel p) override {
+  core::result<void> send(cluster::parcel p) override {
     out_->send(p);
     return {};
   }
-  core::result<std::vector<parcel>> receive() override { return in_->receive(); }
+  core::result<std::vector<cluster::parcel>> receive() override { return in_->receive(); }
   [[nodiscard]] int number() const override { return -1; }
 
  private:
   std::shared_ptr<modelled_stream> out_, in_;
 };
 
-}  // namespace troupe::cluster
+}  // namespace troupe::sim

@@ -22,7 +22,7 @@ using std::chrono::nanoseconds;
 constexpr double slower_max = 1e6, seconds_max = 1e6;
 
 enum class fault_subject : uint8_t { rank, host, link, disk, message, instruction };
-enum class fault_effect : uint8_t { dies, freezes, slower, late, lost, full };
+enum class fault_effect : uint8_t { dies, freezes, slower, late, lost, full, cut };
 
 std::vector<std::string> words_in(std::string_view text) {
   std::vector<std::string> out;
@@ -139,6 +139,8 @@ class sentence_reader {
     return is_one_of({fault_subject::link, fault_subject::message, fault_subject::instruction});
   }
 
+  [[nodiscard]] bool may_last() const { return effect_ == fault_effect::freezes || effect_ == fault_effect::cut; }
+
   // Returns what may follow the subject.
   [[nodiscard]] std::string effects() const {
     switch (subject_) {
@@ -146,7 +148,7 @@ class sentence_reader {
       case fault_subject::host:
         return "'dies', 'freezes for TIME' or 'is F times slower'";
       case fault_subject::link:
-        return "'is F times slower' or 'is TIME late'";
+        return "'is F times slower', 'is TIME late' or 'is cut'";
       case fault_subject::disk:
         return "'is full', 'is F times slower' or 'freezes for TIME'";
       case fault_subject::message:
@@ -170,6 +172,10 @@ class sentence_reader {
     if (!take("is")) return wanted(effects());
     if (subject_ == fault_subject::disk && take("full")) {
       effect_ = fault_effect::full;
+      return {};
+    }
+    if (subject_ == fault_subject::link && take("cut")) {
+      effect_ = fault_effect::cut;
       return {};
     }
     if (subject_ == fault_subject::instruction && take("lost")) {
@@ -235,7 +241,7 @@ class sentence_reader {
       TROUPE_ASSIGN(moment_, read_time());
       return {};
     }
-    if (effect_ == fault_effect::freezes && !for_ && take("for")) {
+    if (may_last() && !for_ && take("for")) {
       TROUPE_ASSIGN(for_, read_time());
       return {};
     }
@@ -252,7 +258,7 @@ class sentence_reader {
       return take("starts") ? core::result<void>() : wanted("'starts'");
     }
     std::string what = "a moment such as 'at step N'";
-    if (effect_ == fault_effect::freezes && !for_) what += " or 'for TIME'";
+    if (may_last() && !for_) what += " or 'for TIME'";
     if (takes_rank && !on_) what += " or 'on rank N'";
     return wanted(what + " or the end");
   }
@@ -277,6 +283,8 @@ class sentence_reader {
         return subject_ == fault_subject::message ? sim::late_message(late_) : sim::late(name_, late_);
       case fault_effect::lost:
         return sim::lose(name_);
+      case fault_effect::cut:
+        return for_ ? sim::cut(ends_, *for_) : sim::cut(ends_);
       case fault_effect::full:
         break;
     }

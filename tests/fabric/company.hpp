@@ -158,6 +158,9 @@ class modelled_stage {
     return out;
   }
 
+  /// Cuts the link until a time of this clock.
+  void hold(int64_t until_ns) { group_->hold(until_ns); }
+
   [[nodiscard]] size_t under_way() const { return world_->mail.size(); }
   [[nodiscard]] int64_t now_ns() const { return world_->now_ns; }
 

@@ -65,6 +65,28 @@ BOOST_AUTO_TEST_CASE(operations_of_one_communicator_share_its_link) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_cut_of_the_link_lengthens_what_moves_and_what_follows) {
+  modelled_stage stage(1, slow_link);
+  const auto only = stage.join(0);
+  std::mt19937 random(1);
+  request r;
+  for (r.id.sequence = 0; r.id.sequence < 2; ++r.id.sequence) BOOST_REQUIRE(only->post(r));
+  stage.hold(3'000);
+  stage.hold(2'000);  // within the cut before it
+  while (stage.now_ns() < 5'000) BOOST_REQUIRE(stage.next(random).has_value());
+  BOOST_TEST((only->advance(0).value() == progress::pending));
+  while (stage.now_ns() < 8'000) BOOST_REQUIRE(stage.next(random).has_value());
+  BOOST_TEST((only->advance(0).value() == progress::done));
+  BOOST_TEST((only->advance(1).value() == progress::pending));
+  while (stage.now_ns() < 13'000) BOOST_REQUIRE(stage.next(random).has_value());
+  BOOST_TEST((only->advance(1).value() == progress::done));
+  stage.hold(INT64_MAX);
+  BOOST_REQUIRE(only->post(r));
+  while (stage.next(random).has_value()) {
+  }
+  BOOST_TEST((only->advance(2).value() == progress::pending));
+}
+
 BOOST_AUTO_TEST_CASE(more_bytes_than_the_limit_take_time_but_stay_where_they_are) {
   for (const uint64_t more : {0, 1}) {
     BOOST_TEST_INFO_SCOPE("more " << more);

@@ -264,6 +264,28 @@ BOOST_AUTO_TEST_CASE(a_lost_instruction_is_named_and_a_full_disk_is_said_to_be_f
   BOOST_TEST(frozen.faults_happened());
 }
 
+BOOST_AUTO_TEST_CASE(a_cut_link_makes_steps_wait_and_is_a_stall_if_it_stays_cut) {
+  auto options = slow_cores();
+  options.ranks_per_host = 1;
+  options.stall_after = options.work_min = 200ms;
+  const sim::world world(sharded_plans(), options);
+  const double usual_s = world.run().step_s().value();
+  const auto in_step = world.with(sim::cut(sim::link{0, 1}, 50ms).in_step(2)).run();
+  BOOST_TEST(in_step.ended_well());
+  BOOST_TEST(in_step.faults_happened());
+  BOOST_TEST(in_step.in_step(1).step_s() < usual_s + 0.001);
+  BOOST_TEST(in_step.in_step(2).step_s() > usual_s + 0.045);
+  BOOST_TEST(in_step.in_step(2).step_s() < usual_s + 0.06);
+  // A cut at a time keeps collectives that are moving bytes.
+  const auto at_time = world.with(sim::cut(sim::link{1, 2}, 50ms).at(5ms)).run();
+  BOOST_TEST(at_time.ended_well());
+  BOOST_TEST(at_time.in_step(1).step_s() > usual_s + 0.03);
+  const auto for_good = world.with(sim::cut(sim::link{0, 1}).in_step(2)).run();
+  BOOST_TEST(for_good.faults_happened());
+  BOOST_TEST(for_good.failed_with("rank"));
+  BOOST_TEST((for_good.log().steps.back().failure->kind == core::error_kind::stalled));
+}
+
 BOOST_AUTO_TEST_CASE(a_network_decides_the_links_and_the_hosts) {
   const auto on = [](int devices, double bytes_per_s, const std::string& oversubscription) {
     const auto read = sim::parse_network(
@@ -343,6 +365,8 @@ BOOST_AUTO_TEST_CASE(what_a_world_does_not_have_is_refused_by_name) {
       {sim::slow(sim::link{0, 1}, 2).at(1ms), "it has no moment"},
       {sim::slow(sim::link{1, 1}, 2), "wanted a link between two hosts, got one host"},
       {sim::late(sim::link{0, 5}, 1ms), "got host 5"},
+      {sim::cut(sim::link{0, 5}), "fault cut link of hosts 0 and 5 for ever: wanted one of 2 hosts"},
+      {sim::cut(sim::link{1, 1}), "wanted a link between two hosts, got one host"},
       {sim::full_disk(sim::rank{0}), "the rank writes to no disk"}};
   for (const auto& [f, words] : wrong) BOOST_TEST(says(refused(f), words), refused(f) << " | wanted: " << words);
   options.steps = {plan::plan_choice::evaluate};

@@ -26,8 +26,8 @@ std::function<const plans_by_choice*(uint32_t)> kept_plans(plans_of_degree make,
   auto known = std::make_shared<std::map<uint32_t, plans_by_choice>>();
   return [known, make = std::move(make), data_max](uint32_t data) -> const plans_by_choice* {
     if (data == 0 || data > data_max) return nullptr;
-    auto [it, is_new] = known->try_emplace(data);
-    if (is_new) it->second = make(data);
+    auto it = known->find(data);
+    if (it == known->end()) it = known->emplace(data, make(data)).first;
     return it->second.empty() ? nullptr : &it->second;
   };
 }

@@ -1,13 +1,16 @@
 // Tests the simulation itself: its schedules differ between seeds, are equal for the same seed, and take about the
 // predicted time.
+#include <chrono>
 #include <set>
 
+#include "sim/world.hpp"
 #include "tests/sim/world.hpp"
 
 BOOST_AUTO_TEST_SUITE(schedule)
 
 using namespace troupe;
 using namespace troupe::actors;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -38,6 +41,17 @@ sim_result result_of(const scenario& s) {
   auto did = simulate(s.plans, s.order, s.options);
   BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
   return std::move(*did);
+}
+
+/// Returns a world of the steps of steady() in which a segment takes 1 ms.
+sim::world slow_steps(std::chrono::nanoseconds stall_after) {
+  sim::world_options options;
+  options.seed = 1;
+  options.costs = plan::cost_model{.flops_per_s = 1e9};
+  options.noise = 0.5;
+  options.stall_after = stall_after;
+  options.work_min = std::chrono::milliseconds(150);
+  return sim::world(steady(1).plans, options);
 }
 
 }  // namespace
@@ -82,13 +96,10 @@ BOOST_AUTO_TEST_CASE(a_step_takes_about_the_time_that_its_plan_predicts) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_slow_lane_makes_the_step_longer) {
-  auto s = steady(1);
-  s.options.costs.flops_per_s = 1e9;
-  const double usual_s = result_of(s).runs[1].seconds;
-  s.options.fault = {sim_fault_kind::slow_lane, 2, 1, plan::lane::compute, 0, 0, 5.0, {}};
-  const auto slow = result_of(s);
-  BOOST_TEST(slow.runs[1].seconds > 3 * usual_s);
+BOOST_AUTO_TEST_CASE(a_slow_rank_makes_the_step_longer) {
+  const auto world = slow_steps(30s);
+  const double usual_s = world.run().in_step(2).step_s().value();
+  BOOST_TEST(world.with(sim::slow(sim::rank{1}, 5).in_step(2)).run().in_step(2).step_s() > 3 * usual_s);
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_instruction_is_named_with_its_rank_within_the_limit) {
@@ -109,13 +120,10 @@ BOOST_AUTO_TEST_CASE(a_silent_instruction_is_named_with_its_rank_within_the_limi
 }
 
 BOOST_AUTO_TEST_CASE(a_lane_that_works_for_longer_than_silence_may_last_is_waited_for_on_every_rank) {
-  auto s = steady(1);
-  s.options.costs.flops_per_s = 1e9;
-  s.options.stall_after = std::chrono::milliseconds(5);
-  s.options.fault = {sim_fault_kind::slow_lane, 2, 1, plan::lane::compute, 0, 0, 20.0, {}};  // a segment takes 20 ms
-  const auto result = result_of(s);
-  for (const auto& r : result.runs) BOOST_TEST(!r.outcome.failure, (r.outcome.failure ? r.outcome.failure->text : ""));
-  BOOST_TEST(result.runs.size() == 2U);
+  // A segment of the slow rank takes 20 ms.
+  const auto run = slow_steps(5ms).with(sim::slow(sim::rank{1}, 20).in_step(2)).run();
+  BOOST_TEST(run.ended_well());
+  BOOST_TEST(run.log().steps.size() == 2U);
 }
 
 BOOST_AUTO_TEST_CASE(a_freeze_of_any_actor_makes_the_run_wait_and_does_not_end_it) {

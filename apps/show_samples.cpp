@@ -73,9 +73,10 @@ core::result<std::unique_ptr<samples_file>> open_samples_file(const std::string&
   return out;
 }
 
-/// Turns the error that ends a reading early into success.
-core::result<void> unless_enough(core::result<void> did) {
+/// Turns the error that ends a reading early into success, and refuses a file without samples.
+core::result<void> shown(core::result<void> did, const std::string& file, uint64_t number) {
   if (!did && did.error().text == enough_samples) return {};
+  if (did && number == 0) return core::refused(fmt::format("'{}' holds no samples: nothing to show", file));
   return did;
 }
 
@@ -112,8 +113,8 @@ core::result<void> render_all(const render_arguments& a) {
     std::printf("%s\n", out.text().c_str());
     return {};
   };
-  return unless_enough(
-      data::read_objects(file->kind, file->content, data::columns_of(form, a.messages_key), budget, visit));
+  const auto did = data::read_objects(file->kind, file->content, data::columns_of(form, a.messages_key), budget, visit);
+  return shown(did, a.file, number);
 }
 
 core::result<void> decode_all(const inspect_arguments& a) {
@@ -141,7 +142,8 @@ core::result<void> decode_all(const inspect_arguments& a) {
     std::printf("%s\n", out.text().c_str());
     return {};
   };
-  return unless_enough(data::read_samples(file->kind, file->content, how, budget, visit));
+  const auto did = data::read_samples(file->kind, file->content, how, budget, visit);
+  return shown(did, a.file, number);
 }
 
 }  // namespace

@@ -42,6 +42,12 @@ bool decides_training(std::string_view key) {
                                        "data.document_mask",
                                        "data.masking.",
                                        "data.sequence_length",
+                                       "data.loss_on",
+                                       "data.chat_template",
+                                       "data.packing",
+                                       "loss.",
+                                       "lora.",
+                                       "ema.",
                                        "compression_training.",
                                        "distillation."};
   return std::ranges::any_of(keys, [&](std::string_view k) { return key.starts_with(k); });
@@ -70,17 +76,21 @@ std::vector<std::string> changed_keys(const std::string& was, const config::load
   return out;
 }
 
+std::string shown_changes(const std::vector<std::string>& changed) {
+  constexpr size_t shown_max = 5;
+  const size_t shown = std::min(shown_max, changed.size());
+  return fmt::format("{}{}", fmt::join(changed.begin(), changed.begin() + ptrdiff_t(shown), "; "),
+                     changed.size() > shown ? fmt::format(" and {} more", changed.size() - shown) : "");
+}
+
 core::result<void> check_same_job(const std::string& was, const std::filesystem::path& from, uint64_t step,
                                   const config::loaded& now) {
   const auto changed = changed_keys(was, now);
   if (changed.empty()) return {};
-  constexpr size_t shown_max = 5;
-  const size_t shown = std::min(shown_max, changed.size());
   return core::refused(fmt::format(
-      "nothing is left to train: '{}' is of step {}, the run has {}, but it is of a run with other settings: {}{}; set "
+      "nothing is left to train: '{}' is of step {}, the run has {}, but it is of a run with other settings: {}; set "
       "another output for another job, more --steps to continue with these settings, or --fresh to begin anew",
-      from.string(), step, now.config.steps, fmt::join(changed.begin(), changed.begin() + ptrdiff_t(shown), "; "),
-      changed.size() > shown ? fmt::format(" and {} more", changed.size() - shown) : ""));
+      from.string(), step, now.config.steps, shown_changes(changed)));
 }
 
 }  // namespace troupe::apps

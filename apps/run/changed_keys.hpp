@@ -18,6 +18,9 @@ namespace troupe::apps {
 /// the length of a learning-rate curve that equals the number of steps in both.
 std::vector<std::string> changed_keys(const std::string& was, const config::loaded& now);
 
+/// Returns the first differences, and how many more there are, as a clause for the user.
+std::string shown_changes(const std::vector<std::string>& changed);
+
 /// Refuses (bad_input) a run that has no steps left, because it has resumed at step `step` from the checkpoint `from`
 /// in its own folder, if that checkpoint was written by a run with other settings. `was` is the configuration that the
 /// checkpoint contains.

@@ -308,6 +308,16 @@ class training {
     return false;
   }
 
+  /// Warns about keys that decide what is trained and have other values than in the run that this one continues.
+  void say_changes() {
+    const uint64_t done = session_->steps_done();
+    if (done == 0 || done >= config_->steps) return;
+    const auto changed = changed_keys(session_->configuration_before(), loaded_);
+    if (!changed.empty())
+      warn(fmt::format("continues the run of '{}' at step {} with other settings: {}", start_.load.path.string(), done,
+                       shown_changes(changed)));
+  }
+
   /// Prepares the run's folder and its checkpoints, in the leading process. Returns the exit code if they are refused.
   std::optional<int> begin() {
     const auto open_records = [this] {
@@ -319,6 +329,7 @@ class training {
       if (auto ok = check_same_job(session_->configuration_before(), start_.load.path, session_->steps_done(), loaded_);
           !ok)
         return failed(ok.error());
+    if (is_first) say_changes();
     if (is_first && !arguments_.export_folder.empty()) {
       const std::array<read_weights, 4> read{
           {{"model.path", config_->model.path},

@@ -41,9 +41,8 @@ core::result<nlohmann::ordered_json> names_of_tokens(const std::filesystem::path
   constexpr std::array keys{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
   TROUPE_ASSIGN(const auto config, read_json_if_there(folder / "tokenizer_config.json"));
   const bool has_words = !json_value_of(config, "added_tokens_decoder").is_null();
-  TROUPE_ASSIGN(const auto map,
-                has_words ? core::result<nlohmann::json>(nlohmann::json())
-                          : read_json_if_there(folder / "special_tokens_map.json"));
+  TROUPE_ASSIGN(const auto map, has_words ? core::result<nlohmann::json>(nlohmann::json())
+                                          : read_json_if_there(folder / "special_tokens_map.json"));
   auto out = nlohmann::ordered_json::object();
   for (const char* key : keys)
     for (const auto* from : {&config, &map})

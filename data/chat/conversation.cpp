@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,9 @@ constexpr int64_t ignored_label = -100;  // PyTorch's ignore_index, which transf
 
 /// Columns by which other trainers say which tokens count; here labels do.
 constexpr std::array mask_columns{"completion_mask", "assistant_masks", "loss_mask"};
+
+/// Columns with what a conversation refers to beside its text.
+constexpr std::array unread_media{"image", "images", "audio", "audios", "video", "videos"};
 
 /// Names of a message's reasoning; transformers gives templates the first two, whichever of them a message has.
 constexpr std::array reasoning_names{"reasoning_content", "thinking", "reasoning"};
@@ -134,8 +138,13 @@ core::result<void> add_messages(const ordered& list, bool are_answers, conversat
     TROUPE_ASSIGN(const bool counts, counts_by(index, weight));
     out.has_weights = out.has_weights || !weight.is_null();
     const bool is_answer = message["role"].get<std::string>() == "assistant";
+    if (!is_answer && !weight.is_null() && counts)
+      return wrong_message(index,
+                           fmt::format("wanted no 'weight' in a message of the {}: answers of the assistant alone "
+                                       "can count one by one, and data.loss_on: all counts every token",
+                                       core::shown(message["role"].get<std::string>())));
     if (are_answers && counts && is_answer) out.answers.push_back(index);
-    out.leaves_out = out.leaves_out || (is_answer && !counts);
+    out.leaves_out = out.leaves_out || !counts;
     out.messages.push_back(std::move(message));
   }
   return {};
@@ -160,6 +169,9 @@ core::result<ordered> list_at(const ordered& row, const char* key) {
 
 /// Sets the variables of the template that a row has beside its messages.
 core::result<void> add_variables(const ordered& row, conversation& out) {
+  for (const char* key : unread_media)
+    if (const auto& media = member_of(row, key); !media.is_null() && !media.empty())
+      return core::refused(fmt::format("'{}' holds what is no text: models here read text alone", key));
   if (const auto& old = member_of(row, "functions"); !old.is_null() && !old.empty())
     return core::refused("'functions' is OpenAI's older form, which chat templates do not read: write it as 'tools'");
   for (const char* key : {"tools", "documents"}) {
@@ -186,9 +198,13 @@ core::result<std::string> text_at(const ordered& row, const char* key, bool is_n
                                    value.is_null() ? columns_in(row) : std::string(value.type_name())));
 }
 
-/// Adds the message that a row may state beside its conversation, under `system`.
+/// Adds the message that a row may state beside its conversation, under `system` or `system_prompt`.
 core::result<void> add_system(const ordered& row, conversation& out) {
-  TROUPE_ASSIGN(const auto text, text_at(row, "system", false));
+  TROUPE_ASSIGN(auto text, text_at(row, "system", false));
+  TROUPE_ASSIGN(const auto prompt, text_at(row, "system_prompt", false));
+  if (!text.empty() && !prompt.empty() && text != prompt)
+    return core::refused("'system' and 'system_prompt' have different texts: keep the one that is meant");
+  if (text.empty()) text = prompt;
   if (!text.empty()) out.messages.push_back(ordered{{"role", "system"}, {"content", text}});
   return {};
 }
@@ -227,9 +243,11 @@ core::result<conversation> instruct_of(const ordered& row) {
     return core::refused(
         "'history' has turns before the prompt, which this form does not read: write the row as a "
         "list of 'messages' (form chat)");
+  if (const auto& more = member_of(row, "context"); !more.is_null() && !more.empty() && more != ordered(""))
+    return core::refused("'context' is a text that this form does not read: put it into 'input' or into the prompt");
   TROUPE_TRY(add_system(row, out));
   TROUPE_TRY(add_variables(row, out));
-  if (row.contains("completion")) {
+  if (!member_of(row, "completion").is_null() || (row.contains("completion") && !row.contains("instruction"))) {
     const auto &prompt = member_of(row, "prompt"), &completion = member_of(row, "completion");
     if (prompt.is_array() && completion.is_array()) {
       TROUPE_TRY(add_messages(prompt, false, out));
@@ -264,9 +282,10 @@ core::result<std::optional<std::vector<int64_t>>> integers_at(const ordered& row
   std::vector<int64_t> out;
   out.reserve(list.size());
   for (const auto& item : list) {
-    if (!item.is_number_integer())
-      return core::refused(
-          fmt::format("wanted integers under '{}', got {} at place {}", key, core::shown(item.dump()), out.size()));
+    const bool is_too_large = item.is_number_unsigned() && item.get<uint64_t>() > uint64_t{INT64_MAX};
+    if (!item.is_number_integer() || is_too_large)
+      return core::refused(fmt::format("wanted integers{} under '{}', got {} at place {}",
+                                       is_too_large ? " below 2^63" : "", key, core::shown(item.dump()), out.size()));
     out.push_back(item.get<int64_t>());
   }
   return std::optional(std::move(out));
@@ -275,19 +294,22 @@ core::result<std::optional<std::vector<int64_t>>> integers_at(const ordered& row
 }  // namespace
 
 std::vector<std::string> columns_of(core::sample_form form, const std::string& key) {
+  std::vector<std::string> out;
   switch (form) {
     case core::sample_form::chat:
-      if (!key.empty()) return {key, "system", "tools", "documents", "chat_template_kwargs"};
-      return {"messages", "conversations", "system", "tools", "documents", "chat_template_kwargs"};
+      out = key.empty() ? std::vector<std::string>{"messages", "conversations"} : std::vector{key};
+      break;
     case core::sample_form::instruct:
-      return {"prompt", "completion", "instruction", "input",     "output",
-              "system", "history",    "tools",       "documents", "chat_template_kwargs"};
+      out = {"prompt", "completion", "instruction", "input", "output", "history", "context"};
+      break;
     case core::sample_form::labelled:
       return {"input_ids", "labels", "attention_mask", mask_columns[0], mask_columns[1], mask_columns[2]};
     case core::sample_form::text:
-      break;
+      return {};
   }
-  return {};
+  out.insert(out.end(), {"system", "system_prompt", "tools", "functions", "documents", "chat_template_kwargs"});
+  out.insert(out.end(), unread_media.begin(), unread_media.end());
+  return out;
 }
 
 core::result<conversation> conversation_of(const ordered& row, core::sample_form form, const std::string& key) {

@@ -22,7 +22,7 @@ struct conversation {
   /// Indices of the messages that are answers to learn from, ascending.
   std::vector<size_t> answers;
   bool has_weights = false;  ///< true: a message has a `weight`, with which OpenAI's format leaves out answers
-  bool leaves_out = false;   ///< true: a message of the assistant has the weight 0
+  bool leaves_out = false;   ///< true: a message has the weight 0
   /// Texts of a row with a prompt and a completion, which need no template; else empty.
   std::string prompt, completion;
 

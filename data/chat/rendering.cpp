@@ -102,7 +102,7 @@ rendered_conversation joined_pair(const conversation& from, core::loss_part part
 core::result<rendered_conversation> render(const chat_format& by, const conversation& from, core::loss_part part) {
   if (part == core::loss_part::all && from.leaves_out)
     return core::refused(
-        "a message of the assistant has the weight 0, and data.loss_on: all counts every token: set "
+        "a message has the weight 0, and data.loss_on: all counts every token: set "
         "data.loss_on: assistant, or leave out the weights");
   const auto* const form = by.template_for(from.has_tools());
   if (form == nullptr) {

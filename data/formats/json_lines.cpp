@@ -116,9 +116,8 @@ bool is_json_number(std::string_view word) {
   return at == word.size();
 }
 
-/// Returns `object` with zeros in place of its numbers, and of NaN and Infinity, which Python writes and JSON does not
-/// have. Numbers beyond the range of a double (1e999) then cause no error.
-std::string with_zeros(std::string_view object) {
+/// Returns `object` with each bare word outside of its strings, a number or a name, replaced by what `other` returns.
+std::string with_words(std::string_view object, const std::function<std::string_view(std::string_view)>& other) {
   std::string out;
   bool in_string = false;
   for (size_t at = 0; at < object.size();) {
@@ -133,14 +132,19 @@ std::string with_zeros(std::string_view object) {
     while (end < object.size() &&
            (core::is_ascii_word(object[end]) || object[end] == '+' || object[end] == '-' || object[end] == '.'))
       ++end;
-    const auto word = object.substr(at, end - at);
-    if (word == "NaN" || word == "Infinity" || word == "-Infinity" || is_json_number(word))
-      out += '0';
-    else
-      out += word;
+    out += other(object.substr(at, end - at));
     at = end;
   }
   return out;
+}
+
+/// Returns `object` with zeros in place of its numbers, and of NaN and Infinity, which Python writes and JSON does not
+/// have. Numbers beyond the range of a double (1e999) then cause no error.
+std::string with_zeros(std::string_view object) {
+  return with_words(object, [](std::string_view word) -> std::string_view {
+    const bool is_number = word == "NaN" || word == "Infinity" || word == "-Infinity" || is_json_number(word);
+    return is_number ? "0" : word;
+  });
 }
 
 tl::unexpected<core::error> wrong_row(std::string_view place, const std::string& why) {
@@ -257,11 +261,11 @@ core::result<std::optional<std::string>> text_in(const json_row& row, const std:
     const std::string mended = with_zeros(object);
     taker.emplace(key);
     if (!json::sax_parse(mended, &*taker))
-      return wrong_row(row.place,
-                       fmt::format(":{}: broken JSON: {}{}", broken_at,
-                                   row.is_element ? "wanted one whole object"
-                                                  : "wanted one object per line, or an array of objects",
-                                   core::utf8_prefix(object) == object.size() ? "" : "; its text is not UTF-8"));
+      return wrong_row(
+          row.place,
+          fmt::format(":{}: broken JSON: {}{}", broken_at,
+                      row.is_element ? "wanted one whole object" : "wanted one object per line, or an array of objects",
+                      core::utf8_prefix(object) == object.size() ? "" : "; its text is not UTF-8"));
   }
   if (!taker->is_object) return wrong_row(row.place, fmt::format(": wanted an object with the text under '{}'", key));
   if (taker->other_type == "null") return std::optional<std::string>();
@@ -274,6 +278,10 @@ core::result<std::optional<std::string>> text_in(const json_row& row, const std:
 }
 
 }  // namespace
+
+std::string with_nulls(std::string_view object) {
+  return with_words(object, [](std::string_view word) -> std::string_view { return word == "NaN" ? "null" : word; });
+}
 
 core::result<void> read_json_rows(text_window&& content, const std::string& file,
                                   const std::function<core::result<void>(const json_row&)>& visit) {

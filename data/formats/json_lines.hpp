@@ -32,6 +32,10 @@ struct json_row {
   bool is_element = false;  ///< true: an element of an array; false: a line
 };
 
+/// Returns `object` with null in place of each NaN outside of its strings: Python's writers, such as pandas, mark absent
+/// values with it, and JSON does not have it.
+std::string with_nulls(std::string_view object);
+
 /// Calls `visit` with each line that is not blank, or with each element of an array; an error of `visit` ends the
 /// reading. Errors (bad_input): a row that is too long, and an array without an end.
 core::result<void> read_json_rows(text_window&& content, const std::string& file,

@@ -15,7 +15,8 @@ namespace {
 core::result<void> read_json_objects(const core::source_file& file, const object_visit& visit) {
   return read_json_rows(text_window(file), file.name(), [&](const json_row& row) -> core::result<void> {
     const std::string place(row.place);
-    const auto parsed = core::parse_json<nlohmann::ordered_json>(row.text);
+    auto parsed = core::parse_json<nlohmann::ordered_json>(row.text);
+    if (!parsed) parsed = core::parse_json<nlohmann::ordered_json>(with_nulls(row.text));
     if (!parsed)
       return core::fail(parsed.error().kind, fmt::format("{}: {}: wanted one object per line, or an array of objects",
                                                          place, parsed.error().why));

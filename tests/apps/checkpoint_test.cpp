@@ -230,6 +230,26 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
     BOOST_TEST_CONTEXT(of_steps) BOOST_TEST(!has(r.out, of_steps), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_that_continues_with_other_settings_says_which) {
+  const command_folder f(replaced(saving, "steps: 40", "steps: 5"));
+  const std::vector<std::string> begin = {"train", "job.yaml",        "--quiet", "--set", "loss.label_smoothing=0.1",
+                                          "--set", "ema={decay: 0.9}"};
+  check_exit(0, f.troupe(begin));
+  const auto with = [&](uint64_t steps, const std::vector<std::string>& set) {
+    std::vector<std::string> words = {"train", "job.yaml", "--quiet", "--steps", fmt::format("{}", steps)};
+    for (const auto& x : set) words.insert(words.end(), {"--set", x});
+    return check_exit(0, f.troupe(words)).err;
+  };
+  const auto same = with(6, {"loss.label_smoothing=0.1", "ema={decay: 0.9}"});
+  BOOST_TEST(!has(same, "other settings"), same);
+  const auto other = with(7, {"loss.label_smoothing=0.2", "ema={decay: 0.99}", "optimizer.params.lr=0.002"});
+  BOOST_TEST(has(other, "troupe: warning: continues the run of '"), other);
+  BOOST_TEST(has(other,
+                 "at step 6 with other settings: ema.decay is 0.99, was 0.9; loss.label_smoothing is 0.2, was 0.1; "
+                 "optimizer.params.lr is 0.002, was 0.001"),
+             other);
+}
+
 BOOST_AUTO_TEST_CASE(a_job_that_finds_another_jobs_last_checkpoint_names_the_keys_that_differ) {
   const command_folder f(replaced(saving, "steps: 40", "steps: 5"));
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);

@@ -265,4 +265,30 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_that_does_not_fit_the_model_or_the_tokens_is_re
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
 }
 
+BOOST_AUTO_TEST_CASE(samples_are_shown_a_nan_is_an_absent_value_and_a_file_without_samples_is_said) {
+  const command_folder f;
+  const std::string chatml = std::string(troupe::places::source_dir) + "/examples/chatml.jinja";
+  const auto shown = [&](const char* file) {
+    return f.troupe({"data", "inspect", file, "--decode", "2", "--tokenizer", "bytes", "--chat-template", chatml});
+  };
+  f.folder.write("rows.jsonl",
+                 R"({"system": NaN, "score": NaN, "messages": [{"role": "user", "content": "NaN?"},
+ {"role": "assistant", "content": "Aye.", "weight": NaN}]})");
+  auto rows = scratch_folder::read(f.folder / "rows.jsonl");
+  std::erase(rows, '\n');
+  f.folder.write("rows.jsonl", rows + "\n");
+  const auto r = check_exit(0, shown("rows.jsonl"));
+  BOOST_TEST(has(r.out, "NaN?"), r.out);
+  BOOST_TEST(has(r.out, "[[Aye."), r.out);
+  BOOST_TEST(!has(r.out, "system"), r.out);
+  f.folder.write("infinite.jsonl", replaced(rows, "\"score\": NaN", "\"score\": Infinity") + "\n");
+  BOOST_TEST(has(check_exit(2, shown("infinite.jsonl")).err, "infinite.jsonl:1: "));
+  f.folder.write("none.jsonl", "\n");
+  f.folder.write("none.json", "[]");
+  for (const char* file : {"none.jsonl", "none.json"}) {
+    const auto none = check_exit(2, shown(file));
+    BOOST_TEST(has(none.err, std::string(file) + "' holds no samples: nothing to show"), none.err);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

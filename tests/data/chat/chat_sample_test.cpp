@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(an_answer_of_weight_0_cannot_count_with_all_tokens) {
            R"(}, {"role": "assistant", "content": "b"}])";
   };
   check_error(rendered_by(plain, talk("0"), loss_part::all),
-              "a message of the assistant has the weight 0, and data.loss_on: all counts every token: set "
+              "a message has the weight 0, and data.loss_on: all counts every token: set "
               "data.loss_on: assistant, or leave out the weights");
   BOOST_TEST(marked(*check_ok(rendered_by(plain, talk("0")))) == "a;[b;]");
   BOOST_TEST(marked(*check_ok(rendered_by(plain, talk("1"), loss_part::all))) == "[a;b;]");

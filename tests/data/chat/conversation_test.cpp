@@ -1,6 +1,7 @@
 // Tests which rows are conversations: their forms, which messages are answers, and the sentences that refuse a row.
 #include "data/chat/conversation.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -66,6 +67,29 @@ BOOST_AUTO_TEST_CASE(an_answer_of_weight_0_does_not_count) {
                "message 1: wanted 0 or 1 as 'weight', got 0.5");
 }
 
+BOOST_AUTO_TEST_CASE(a_message_that_is_no_answer_has_no_weight_but_0) {
+  const auto user = [](const char* weight) {
+    return R"({"role": "user", "content": "q", "weight": )" + std::string(weight) + "}";
+  };
+  const auto silent = *check_ok(read_row(R"({"messages": [)" + user("0") + "," + answer + "]}"));
+  BOOST_TEST((silent.leaves_out && silent.answers == std::vector<size_t>{1}));
+  BOOST_TEST(!check_ok(read_row(R"({"messages": [)" + user("null") + "," + answer + "]}"))->leaves_out);
+  check_failed(read_row(R"({"messages": [)" + user("1") + "," + answer + "]}"),
+               "message 1: wanted no 'weight' in a message of the user");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_beside_a_conversation) {
+  const std::string talk = R"({"messages": [)" + question + "," + answer + "]";
+  for (const std::string none : {"null", "[]"}) check_ok(read_row(talk + R"(, "images": )" + none + "}"));
+  check_failed(read_row(talk + R"(, "images": ["a.png"]})"), "'images' holds what is no text");
+  check_failed(read_row(R"({"prompt": "p", "completion": "c", "audio": {"path": "a.wav"}})", sample_form::instruct),
+               "'audio' holds what is no text");
+  // Tables are read by these columns alone, so what is refused must be among them.
+  for (const auto form : {sample_form::chat, sample_form::instruct})
+    for (const char* column : {"functions", "system_prompt", "images", "video"})
+      BOOST_TEST(std::ranges::count(data::columns_of(form, ""), column) == 1, column);
+}
+
 BOOST_AUTO_TEST_CASE(tools_are_variables_of_the_template) {
   const std::string messages = R"("messages": [)" + question + "," + answer + "]";
   for (const std::string tools : {R"([{"name": "f"}])", R"("[{\"name\": \"f\"}]")"})
@@ -105,6 +129,10 @@ BOOST_AUTO_TEST_CASE(prompts_and_instructions_become_two_messages) {
   BOOST_TEST((lists.answers == std::vector<size_t>{3}));
   check_failed(read_row(R"({"prompt": "p", "completion": ""})", sample_form::instruct), "the completion is empty");
   check_failed(read_row(R"({"question": "p"})", sample_form::instruct), "got question");
+  const std::string both = R"({"prompt": null, "completion": null, "instruction": "i", "output": "o"})";
+  BOOST_TEST(!check_ok(read_row(both, sample_form::instruct))->is_pair());
+  check_failed(read_row(R"({"prompt": "p", "completion": null})", sample_form::instruct),
+               "wanted text under 'completion', got prompt, completion");
 }
 
 BOOST_AUTO_TEST_CASE(a_prompt_may_have_a_system_message_beside_it_and_no_earlier_turns) {
@@ -118,6 +146,13 @@ BOOST_AUTO_TEST_CASE(a_prompt_may_have_a_system_message_beside_it_and_no_earlier
         check_ok(read_row("{" + task + R"(, "system": )" + none + "}", sample_form::instruct))->messages.size() == 2U);
   check_failed(read_row("{" + task + R"(, "history": [["q", "a"]]})", sample_form::instruct),
                "'history' has turns before the prompt");
+  check_failed(read_row("{" + task + R"(, "context": "c"})", sample_form::instruct), "'context' is a text");
+  for (const std::string none : {"null", R"("")"})
+    check_ok(read_row("{" + task + R"(, "context": )" + none + "}", sample_form::instruct));
+  const auto named = *check_ok(read_row("{" + task + R"(, "system_prompt": "s"})", sample_form::instruct));
+  BOOST_TEST(named.messages.dump() == talk.messages.dump());
+  check_failed(read_row("{" + task + R"(, "system": "s", "system_prompt": "t"})", sample_form::instruct),
+               "'system' and 'system_prompt' have different texts");
   check_error(read_row(R"({"system": 5, "messages": [)" + answer + "]}"), "wanted text under 'system', got number");
 }
 
@@ -153,6 +188,8 @@ BOOST_AUTO_TEST_CASE(labels_say_which_tokens_count) {
               "wanted 'labels', which are -100 where 'completion_mask' is 0, got 'completion_mask' without them: masks "
               "are not read");
   check_ok(labelled(R"({"input_ids": [1, 2], "labels": [-100, 2], "completion_mask": [0, 1]})"));
+  check_failed(labelled(R"({"input_ids": [1, 18446744073709551615]})"),
+               "wanted integers below 2^63 under 'input_ids', got 18446744073709551615 at place 1");
   check_failed(labelled(R"({"input_ids": "1 2"})"), "wanted a list of integers under 'input_ids', got string");
 }
 

@@ -97,6 +97,9 @@ struct config_keys {
   number_key embedding_scale = {.usual = 1}, residual_scale = {.usual = 1}, attention_scale = {};
   number_key logit_divisor = {.usual = 1};
   number_key score_width = {};  ///< key of a number w: attention scores have the factor 1 / sqrt(w)
+  /// Keys of two flags: scales_scores of the usual factor of attention scores, 1 / sqrt(head width), without which it
+  /// is 1; scales_by_layer of a further factor, 1 / (b + 1) in block b. No keys: a family that states neither.
+  flag_key scales_scores = {.usual = true}, scales_by_layer = {};
   /// Keys of the soft caps of attention scores and of logits; null in config.json, or `usual` 0: none.
   number_key attention_soft_cap = {}, logit_soft_cap = {};
   number_key rotary_base = {"rope_theta", 10000};  ///< key of the base of rotary positions

@@ -6,8 +6,6 @@ namespace troupe::families {
 namespace {
 
 constexpr fixed_flag gpt2_fixed[] = {
-    {"scale_attn_weights", true, "Divide scores by the root of the head's width."},
-    {"scale_attn_by_inverse_layer_idx", false, "Divide scores by the layer's number too."},
     {"add_cross_attention", false, "Attend to a second sequence."},
 };
 
@@ -61,6 +59,8 @@ constexpr family gpt2{
             .tied = {"tie_word_embeddings", true},
             .attention_bias = {.usual = true},
             .mlp_bias = {.usual = true},
+            .scales_scores = {"scale_attn_weights", true},
+            .scales_by_layer = {"scale_attn_by_inverse_layer_idx", false},
             .embedding_dropout = {"embd_pdrop", 0.1},
             .attention_dropout = {"attn_pdrop", 0.1},
             .residual_dropout = {"resid_pdrop", 0.1},

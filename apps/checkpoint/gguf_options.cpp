@@ -112,8 +112,8 @@ core::result<void> add_numbers(const models::model_spec& spec, formats::gguf_mod
   return {};
 }
 
-/// Refuses windows of attention and rotary positions of some layers that llama.cpp does not compute for files of the
-/// architecture.
+/// Refuses factors of attention scores, and windows of attention and rotary positions of some layers, that llama.cpp
+/// does not compute for files of the architecture.
 core::result<void> check_layers(const models::model_spec& spec) {
   const auto& keys = spec.family->keys;
   const auto refused = [&](std::string_view key) {
@@ -122,6 +122,8 @@ core::result<void> check_layers(const models::model_spec& spec) {
                             "instead",
                             key, spec.family->gguf.architecture));
   };
+  if (spec.scales_scores != keys.scales_scores.usual) return refused(keys.scales_scores.name);
+  if (spec.scales_by_layer != keys.scales_by_layer.usual) return refused(keys.scales_by_layer.name);
   const uint32_t every = keys.full_every.usual;
   for (uint32_t b = 0; spec.family->gguf.stores_window && b < spec.layers; ++b)
     if ((spec.attention_in(b).window > 0) != ((b + 1) % every != 0)) return refused("layer_types");

@@ -110,6 +110,8 @@ std::vector<family_key> keys_of(const families::family& f) {
   factor(k.attention_scale, "Factor of the attention scores.");
   add({k.score_width.name, integer, fmt::format("{}", k.score_width.usual),
        "Whole number whose root divides the attention scores.", [](key_info& r) { r.at_least(1).below(1e6); }});
+  flag(k.scales_scores, "Divide attention scores by the root of the head's width.");
+  flag(k.scales_by_layer, "Divide the attention scores of layer n, from 1, by n.");
   factor(k.logit_divisor, "Number by which the head's products are divided.");
   soft_cap(k.attention_soft_cap, "Limit that attention scores approach; null: none.");
   soft_cap(k.logit_soft_cap, "Limit that logits approach; null: none.");

@@ -77,20 +77,6 @@ core::result<std::string> described_by(const formats::tensor_source& from) {
 
 std::string shown_token(std::optional<uint32_t> token) { return token ? fmt::to_string(*token) : "none"; }
 
-const char* shown_activation(models::activation a) {
-  switch (a) {
-    case models::activation::gelu_tanh:
-      return "gelu_new";
-    case models::activation::gelu_exact:
-      return "gelu";
-    case models::activation::silu:
-      return "silu";
-    case models::activation::relu:
-      return "relu";
-  }
-  return "?";
-}
-
 /// Compares the sizes and choices of a checkpoint's model with those of the run's model, key by key, up to the first
 /// difference.
 class model_comparison {
@@ -112,6 +98,8 @@ class model_comparison {
     number(keys.kv_heads.name, theirs_.kv_heads, ours_.kv_heads);
     number(keys.head_width.name, theirs_.head_width, ours_.head_width);
     for (uint32_t b = 0; b < std::min(theirs_.layers, ours_.layers); ++b) layer(b);
+    flag(keys.scales_scores.name, theirs_.scales_scores, ours_.scales_scores);
+    flag(keys.scales_by_layer.name, theirs_.scales_by_layer, ours_.scales_by_layer);
     const auto their_scores = theirs_.attention_in(0), our_scores = ours_.attention_in(0);
     number(keys.attention_scale.name, their_scores.scale, our_scores.scale);
     if (differ_as_numbers(their_scores.scale, our_scores.scale))
@@ -134,8 +122,8 @@ class model_comparison {
     if (compares_padding_)
       text(keys.padding.name, shown_token(theirs_.padding_token), shown_token(ours_.padding_token));
     number(keys.norm_epsilon.name, theirs_.norm_epsilon, ours_.norm_epsilon);
-    text(keys.activation, shown_activation(theirs_.act), shown_activation(ours_.act));
-    text(tie_key, theirs_.tied ? "true" : "false", ours_.tied ? "true" : "false");
+    text(keys.activation, std::string(models::name_of(theirs_.act)), std::string(models::name_of(ours_.act)));
+    flag(tie_key, theirs_.tied, ours_.tied);
     return found_;
   }
   [[nodiscard]] const std::string& key() const { return key_; }
@@ -153,6 +141,10 @@ class model_comparison {
   }
   void text(std::string_view key, const std::string& theirs, const std::string& ours) {
     if (!key.empty() && theirs != ours) differ(key, theirs, ours);
+  }
+
+  void flag(std::string_view key, bool theirs, bool ours) {
+    text(key, theirs ? "true" : "false", ours ? "true" : "false");
   }
 
   /// Compares the attention of block `b`: its window, and whether it has positions or those of layers with a window.

@@ -191,7 +191,8 @@ core::result<json> parse_object(const std::string& text) {
 activation read_activation(key_reader& keys, std::string_view key, std::string_view fallback) {
   const std::string name = keys.text(key, std::string(fallback));
   if (const auto found = activation_named(name)) return *found;
-  keys.refuse(key, "one of gelu_new, gelu_pytorch_tanh, gelu_fast, gelu, silu, swish, relu", name);
+  const std::string names = activation_names();
+  keys.refuse(key, has_parameters(name) ? "a function without parameters of its own, " + names : names, name);
   return activation::gelu_tanh;
 }
 
@@ -537,6 +538,16 @@ void read_scores(key_reader& keys, const families::config_keys& k, model_spec& s
   }
 }
 
+/// Reads the flags that scale the attention scores, and stores each block's factor if they do not leave the usual one.
+void read_score_flags(key_reader& keys, const families::config_keys& k, model_spec& spec) {
+  spec.scales_scores = read_flag(keys, k.scales_scores);
+  spec.scales_by_layer = read_flag(keys, k.scales_by_layer);
+  if (spec.scales_scores && !spec.scales_by_layer) return;
+  spec.attention.resize(spec.layers);
+  const double of_all = spec.scales_scores ? 1 / std::sqrt(static_cast<double>(spec.head_width)) : 1;
+  for (uint32_t b = 0; b < spec.layers; ++b) spec.attention[b].scale = spec.scales_by_layer ? of_all / (b + 1) : of_all;
+}
+
 /// Reports an error unless the numbers of heads and key-value heads, their width and the model's width are consistent.
 void check_heads(key_reader& keys, const families::family& f, const model_spec& spec) {
   const auto& k = f.keys;
@@ -622,6 +633,7 @@ void read_keys(const families::family& f, key_reader& keys, model_spec& spec) {
   read_window(keys, k, spec);
   read_scores(keys, k, spec);
   spec.head_width = read_head_width(keys, k, spec);
+  read_score_flags(keys, k, spec);
   spec.rotary_width = static_cast<uint32_t>(spec.head_width * spec.rotary_share);
   // The check combines several keys, so it is made only if no key has an error.
   if (keys.problems().empty()) check_heads(keys, f, spec);
@@ -700,14 +712,6 @@ uint64_t model_spec::shortest_window() const {
     if (window > 0) out = out == 0 ? window : std::min(out, window);
   }
   return out;
-}
-
-std::optional<activation> activation_named(std::string_view name) {
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return activation::gelu_tanh;
-  if (name == "gelu") return activation::gelu_exact;
-  if (name == "silu" || name == "swish") return activation::silu;
-  if (name == "relu") return activation::relu;
-  return std::nullopt;
 }
 
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json, std::span<const std::string> ignored) {

@@ -13,6 +13,7 @@
 #include "core/model_table.hpp"
 #include "families/all_families.hpp"
 #include "kernels/layers/cross_entropy.hpp"
+#include "models/table/activation.hpp"
 #include "models/table/adapters.hpp"
 #include "models/table/attention_options.hpp"
 #include "models/table/rotary_positions.hpp"
@@ -29,8 +30,6 @@ struct logit_form {
   [[nodiscard]] bool is_plain() const { return divisor == 1 && soft_cap == 0; }
 };
 
-enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< activation function of the MLP
-
 struct model_spec {  ///< sizes of a transformer model, and its choices such as activation and biases
   /// Family of the model, which determines the layers and the names of parameters.
   const families::family* family = &families::gpt2;
@@ -38,7 +37,7 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   uint32_t positions = 0, vocabulary = 0;
   uint32_t first_position = 0;  ///< row of the positions' weight that a text's first token has
   uint32_t token_types = 0;     ///< number of rows of the weight of tokens' types; texts have type 0; 0: no such weight
-  activation act = activation::gelu_tanh;
+  activation act = activation::gelu_tanh;       ///< activation of the MLP
   activation head_act = activation::gelu_tanh;  ///< activation of the head's transform, if the family has it
   bool tied = true;                             ///< true: the head has the embedding's weight; false: it has its own
   bool attention_bias = true;
@@ -51,7 +50,9 @@ struct model_spec {  ///< sizes of a transformer model, and its choices such as 
   double embedding_scale = 1;  ///< factor of the vectors that the token embedding looks up
   /// factor of the outputs of attention and MLP before they are added to the residual path
   double residual_scale = 1;
-  logit_form logits = {};  ///< how the products of the head become logits
+  logit_form logits = {};        ///< how the products of the head become logits
+  bool scales_scores = true;     ///< true: attention scores have the factor 1 / sqrt(head width), if no key states it
+  bool scales_by_layer = false;  ///< true: the scores of block b are divided by b + 1
   /// [block]: options of the block's attention; blocks beyond the end of the list have the defaults.
   std::vector<attention_options> attention = {};
   rotary_positions rope;             ///< base and scaling of rotary positions, if the family has them
@@ -129,9 +130,6 @@ struct spec_problem {  ///< an error in the keys of a config.json
 
 /// Returns all errors for which parse_model_spec refuses the keys, in the order in which they are read; empty: none.
 std::vector<spec_problem> problems_of(const std::string& hugging_face_json, std::span<const std::string> ignored = {});
-
-/// Returns the activation that transformers calls `name`; nullopt if Troupe does not have it.
-std::optional<activation> activation_named(std::string_view name);
 
 /// Returns the table of a model: parameters (Hugging Face names and shapes, initial values as transformers draws them),
 /// the layers that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns

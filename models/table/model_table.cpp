@@ -137,10 +137,10 @@ double end_norm_saved(const model_spec& s) { return s.family->has_end_norms() ? 
 double sum_norm_saved(const model_spec& s) { return s.family->has_sum_norms() ? s.width : 0; }
 
 /// Returns the elements per token that the transform before the head's last layer keeps for backward: the path's normed
-/// state, the activation's input (for ReLU its output takes that place) and its output.
+/// state, the activation's input if its backward reads it, and its output.
 double head_transform_saved(const model_spec& s) {
   if (!s.family->has_head_transform()) return 0;
-  return double{1} * s.width * (s.head_act == activation::relu ? 2 : 3);
+  return double{1} * s.width * (keeps_input(s.head_act) ? 3 : 2);
 }
 
 /// Returns the bytes that an attention segment keeps for backward: its input (the norm is recomputed), queries, keys,
@@ -166,18 +166,19 @@ core::light_keeping attention_light(const model_spec& s, const extent& e) {
 }
 
 /// Returns the segment of an MLP with its costs. It keeps its input and the inputs of its activation for backward; if
-/// ATen computes the activation instead of a kernel, also its results. With a kernel, the smaller set of kept
-/// activations is the input alone. If the MLP is computed in row tiles, the input alone is kept in any case; backward
-/// then also allocates, for one tile, the norm's output (and one more gradient of it if there are two first layers) and
-/// the elements before and after the activation; two numbers for each row; and for 16-bit types the weights' gradients
-/// in fp32, which are summed over panels of rows. A norm after the MLP keeps its input; with such a norm, and without a
-/// norm before the MLP, there is no smaller set.
+/// ATen computes the activation instead of a kernel, also its results, and not its input if only these are read. With a
+/// kernel, the smaller set of kept activations is the input alone. If the MLP is computed in row tiles, the input alone
+/// is kept in any case; backward then also allocates, for one tile, the norm's output (and one more gradient of it if
+/// there are two first layers) and the elements before and after the activation; two numbers for each row; and for
+/// 16-bit types the weights' gradients in fp32, which are summed over panels of rows. A norm after the MLP keeps its
+/// input; with such a norm, and without a norm before the MLP, there is no smaller set.
 segment_info mlp_segment(const model_spec& s, const extent& e) {
   const uint64_t inputs = s.family->mlp_inputs(), before = inputs * s.inner;
   const bool fused = s.act == (s.family->is_gated() ? activation::silu : activation::gelu_tanh);
   const auto width = static_cast<double>(s.width), inner = static_cast<double>(before);
   const double end = end_norm_saved(s) + sum_norm_saved(s);
-  segment_info out{"mlp", {}, 0, e.activations(width + end + (fused ? inner : 2 * inner))};
+  const double by_aten = 2 * inner - (keeps_input(s.act) ? 0 : s.inner);
+  segment_info out{"mlp", {}, 0, e.activations(width + end + (fused ? inner : by_aten))};
   if (fused && s.family->has_first_norms() && !s.family->has_end_norms() && !s.family->has_packed_mlp())
     out.light = {e.activations(width), e.activations(width + inner), e.product(width, inner)};
   if (s.mlp_tile_rows == 0) return out;

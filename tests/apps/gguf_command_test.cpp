@@ -311,6 +311,12 @@ BOOST_AUTO_TEST_CASE(what_a_file_cannot_say_is_refused) {
   const whole_model other(R"(,"activation_function":"gelu")");
   other.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"},
                       "model key 'activation_function' must be gelu_new for a GGUF file");
+  for (const char* key : {"\"scale_attn_weights\":false", "\"scale_attn_by_inverse_layer_idx\":true"}) {
+    const whole_model scaled(std::string(",") + key);
+    const std::string name(key + 1, std::string_view(key).find(':') - 2);
+    scaled.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"},
+                         "model key '" + name + "' differs from that of every GGUF file of architecture gpt2");
+  }
   const whole_model wide(R"(,"n_inner":64)");
   wide.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes"},
                      "must have the shape (32, 64), got (32, 128)");

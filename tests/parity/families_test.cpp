@@ -49,6 +49,10 @@ const std::vector<family_job> jobs = {
     {model_of("smollm3",
               ", num_key_value_heads: 2, no_rope_layers: [1, 0, 1], use_sliding_window: true, sliding_window: 6")},
     {model_of("gpt_neox", ", use_parallel_residual: false, attention_bias: false, tie_word_embeddings: true")},
+    {"model: {model_type: gpt2, n_layer: 3, n_embd: 32, n_head: 4, n_inner: 48, n_positions: 24, vocab_size: 96, "
+     "activation_function: quick_gelu, scale_attn_weights: false, scale_attn_by_inverse_layer_idx: true, "
+     "resid_pdrop: 0.1, embd_pdrop: 0, attn_pdrop: 0}\n"},
+    {model_of("llama", ", num_key_value_heads: 2, hidden_act: relu2")},
     {model_of("bert", ", type_vocab_size: 2, hidden_dropout_prob: 0, attention_probs_dropout_prob: 0"),
      {"data.masking.mask_token_id=3"}},
     {model_of("roberta", ", hidden_act: gelu_new"), {"data.masking.mask_token_id=3", "data.masking.probability=0.3"}},

@@ -29,6 +29,7 @@ ROWS, COLUMNS, VOCABULARY = 2, 12, 48
 
 GPT2 = dict(n_layer=2, n_embd=24, n_head=3, n_positions=16, vocab_size=VOCABULARY,
             resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+GPT2_TINY = GPT2 | dict(n_layer=3, n_embd=16, n_head=2, n_inner=24, vocab_size=20)
 LLAMA = dict(num_hidden_layers=2, hidden_size=24, intermediate_size=40, num_attention_heads=4,
              max_position_embeddings=16, vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0)
 SMALL = LLAMA | dict(hidden_size=16, intermediate_size=24, num_key_value_heads=2)
@@ -51,6 +52,11 @@ MODELS = {
     "gpt2": (GPT2LMHeadModel, GPT2Config(**GPT2)),
     "gpt2_untied": (GPT2LMHeadModel, GPT2Config(**GPT2 | dict(tie_word_embeddings=False, n_inner=40,
                                                               activation_function="gelu"))),
+    "gpt2_scaled": (GPT2LMHeadModel, GPT2Config(**GPT2_TINY, activation_function="quick_gelu", scale_attn_weights=False,
+                                                scale_attn_by_inverse_layer_idx=True)),
+    "gpt2_by_layer": (GPT2LMHeadModel, GPT2Config(**GPT2_TINY, activation_function="laplace",
+                                                  scale_attn_by_inverse_layer_idx=True)),
+    "llama_mish": (LlamaForCausalLM, LlamaConfig(**ONE_LAYER, num_key_value_heads=2, hidden_act="mish")),
     "llama": (LlamaForCausalLM, LlamaConfig(**LLAMA, num_key_value_heads=2)),
     "llama_tied_bias": (LlamaForCausalLM, LlamaConfig(**LLAMA, num_key_value_heads=1, head_dim=8, attention_bias=True,
                                                       mlp_bias=True, tie_word_embeddings=True,

@@ -175,8 +175,8 @@ BOOST_AUTO_TEST_CASE(the_model_is_of_a_known_family_or_a_folder) {
              "model_type is gpt2\n");
   BOOST_TEST(errors_of(smallest_with("n_layer: 2", "path: gpt")) ==
              "j.yaml:1:33: error: model.path: wanted either path or the model's own keys, got model.model_type too\n");
-  BOOST_TEST(errors_of(smallest_with("n_layer: 2", "scale_attn_weights: false")) ==
-             "j.yaml:1:47: error: model.scale_attn_weights: only true is supported in this version, got false\n");
+  BOOST_TEST(errors_of(smallest_with("n_layer: 2", "add_cross_attention: true")) ==
+             "j.yaml:1:48: error: model.add_cross_attention: only false is supported in this version, got true\n");
 }
 
 BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {

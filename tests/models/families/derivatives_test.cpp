@@ -83,10 +83,10 @@ BOOST_AUTO_TEST_CASE(other_families) {
 }
 
 BOOST_AUTO_TEST_CASE(other_activations) {
-  for (const char* name : {"gelu", "relu", "silu"})
+  for (const activation act : all_activations)
     check_derivatives(R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 12, "n_head": 1, "n_positions": 8,
                           "vocab_size": 20, "tie_word_embeddings": false, "activation_function": ")" +
-                          std::string(name) + R"("})",
+                          std::string(name_of(act)) + R"("})",
                       1, 8);
 }
 

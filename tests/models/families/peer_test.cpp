@@ -78,8 +78,11 @@ struct peer_model {
 
 constexpr const char* names[] = {"gpt2",
                                  "gpt2_untied",
+                                 "gpt2_scaled",
+                                 "gpt2_by_layer",
                                  "llama",
                                  "llama_tied_bias",
+                                 "llama_mish",
                                  "llama_padding",
                                  "llama_rope_llama3",
                                  "llama_rope_linear",

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/source_file.hpp"
@@ -97,6 +98,19 @@ BOOST_AUTO_TEST_CASE(encoders_attend_to_all_tokens_and_know_their_special_ones) 
   const auto roberta = parsed(R"({"model_type": "roberta", "max_position_embeddings": 514, "hidden_act": "relu"})");
   BOOST_TEST((roberta.longest() == 512U && roberta.first_position == 2U && roberta.padding_token == 1U));
   BOOST_TEST((roberta.act == activation::relu && roberta.head_act == activation::gelu_exact));
+}
+
+BOOST_AUTO_TEST_CASE(gpt2s_scores_are_scaled_by_the_roots_of_widths_and_by_layers) {
+  const std::string sizes = R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 1)";
+  const auto scales = [&](const std::string& keys) {
+    const auto s = parsed(sizes + keys + "}");
+    return std::pair{s.attention_in(0).scale, s.attention_in(1).scale};
+  };
+  BOOST_TEST((scales("") == std::pair{0.0, 0.0}));  // 0: the usual factor
+  BOOST_TEST((scales(R"(, "scale_attn_weights": false)") == std::pair{1.0, 1.0}));
+  BOOST_TEST((scales(R"(, "scale_attn_by_inverse_layer_idx": true)") == std::pair{0.25, 0.125}));
+  BOOST_TEST(
+      (scales(R"(, "scale_attn_weights": false, "scale_attn_by_inverse_layer_idx": true)") == std::pair{1.0, 0.5}));
 }
 
 BOOST_AUTO_TEST_CASE(factors_of_a_model_are_read_and_one_that_is_not_above_0_is_refused) {
@@ -529,7 +543,11 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {R"({"model_type": "gpt2", "resid_pdrop": 1.0})", "resid_pdrop"},
       {R"({"model_type": "gpt2", "attn_pdrop": -0.1})", "attn_pdrop"},
       {R"({"model_type": "gpt2", "activation_function": "tanhshrink"})", "activation_function"},
-      {R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})", "scale_attn_by_inverse_layer_idx"},
+      {R"({"model_type": "gpt2", "activation_function": "prelu"})",
+       "'activation_function': wanted a function without parameters of its own, gelu_new, "},
+      {R"({"model_type": "llama", "hidden_act": "xielu"})", "without parameters of its own"},
+      {R"({"model_type": "llama", "hidden_act": "GELU"})", "'hidden_act': wanted gelu_new, "},
+      {R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": 1})", "scale_attn_by_inverse_layer_idx"},
       {R"({"model_type": "gpt2", "tie_word_embeddings": 1})", "tie_word_embeddings"},
       {R"({"model_type": "llama", "num_key_value_heads": 5})", "num_key_value_heads"},
       {R"({"model_type": "llama", "hidden_size": 100})", "num_attention_heads"},
@@ -587,11 +605,11 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
 
 BOOST_AUTO_TEST_CASE(all_problems_of_the_keys_are_reported_the_first_in_front) {
   const std::string json =
-      R"({"model_type": "gpt2", "n_layer": 5000, "n_embd": 64, "n_head": 3, "scale_attn_weights": false})";
+      R"({"model_type": "gpt2", "n_layer": 5000, "n_embd": 64, "n_head": 3, "add_cross_attention": true})";
   const auto problems = problems_of(json);
   BOOST_TEST_REQUIRE(problems.size() == 3U);
   BOOST_TEST(problems[0].key == "n_layer");
-  BOOST_TEST(problems[1].key == "scale_attn_weights");
+  BOOST_TEST(problems[1].key == "add_cross_attention");
   BOOST_TEST(problems[2].key == "n_head");
   BOOST_TEST(problems[2].what.text == "model key 'n_head': wanted a divisor of n_embd 64, got 3");
   BOOST_TEST(parse_model_spec(json).error().text == problems[0].what.text);

@@ -55,8 +55,11 @@ tl::expected<Json, json_problem> parse_json(std::string_view text, size_t max_de
   try {
     return Json::parse(text.begin(), text.end(), watch);
   } catch (const nlohmann::json::parse_error& e) {
-    return tl::unexpected(
-        json_problem{error_kind::bad_input, e.byte, fmt::format("broken JSON at byte {} of {}", e.byte, text.size())});
+    const std::string where = text.empty() ? ": the text is empty"
+                              : e.byte > text.size()
+                                  ? fmt::format(": the text ends after {} bytes, before its value does", text.size())
+                                  : fmt::format(" at byte {} of {}", e.byte, text.size());
+    return tl::unexpected(json_problem{error_kind::bad_input, e.byte, "broken JSON" + where});
   } catch (const nlohmann::json::out_of_range& e) {  // a number exceeds a double; the text of `e` ends with that number
                                                      // in quotes
     const std::string_view words = e.what();

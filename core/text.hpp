@@ -175,6 +175,10 @@ std::string printable_line(std::string_view text);
 /// Returns the text as printable_line() does, with its line ends and tabs unchanged.
 std::string printable_lines(std::string_view text);
 
+/// Returns the number of edits (insert, delete, replace, swap of neighbours) from one name to another. Takes memory and
+/// time in proportion to the product of both lengths.
+size_t edits(std::string_view a, std::string_view b);
+
 /// Returns a text of foreign bytes for one line of a message, as valid UTF-8: cut to `longest` bytes, unprintable
 /// characters and each byte that is not valid UTF-8 replaced by a question mark.
 inline std::string shown(std::string_view text, size_t longest = 120) {

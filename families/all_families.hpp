@@ -35,6 +35,16 @@ const family* find_gguf(std::string_view architecture);
 /// Returns the names of all families, for messages: "gpt2, llama or mistral".
 std::string names_joined();
 
+/// Returns the family nearest to an unknown `model_type`, or to an unknown `general.architecture` of a GGUF file, for
+/// messages: " (the nearest is gemma2)". Families that are related are near whatever their names; else names with few
+/// differences are. Empty: none is near.
+std::string nearest_note(std::string_view model_type);
+std::string nearest_gguf_note(std::string_view architecture);
+
+/// Returns the family whose models transformers calls `architecture` in config.json's key `architectures`; null if
+/// there is none.
+const family* find_architecture(std::string_view architecture);
+
 /// Returns the name of the embedding's weight in state dicts, without the family's prefix.
 std::string embedding_weight(const family& f);
 

@@ -3,12 +3,59 @@
 
 #include <algorithm>
 
+#include "core/text.hpp"
+
 namespace troupe::families {
 namespace {
 
 std::array<const size_key*, 9> sizes_of(const config_keys& k) {
   return {&k.layers, &k.width,     &k.heads,      &k.kv_heads,   &k.head_width,
           &k.inner,  &k.positions, &k.vocabulary, &k.token_types};
+}
+
+/// The beginning of names of models that are not trained here, and the family that is most like them.
+struct relative {
+  std::string_view begins, nearest;
+};
+constexpr relative relatives[] = {
+    {"albert", "bert"},      {"camembert", "roberta"}, {"codellama", "llama"},   {"deberta", "bert"},
+    {"distilbert", "bert"},  {"electra", "bert"},      {"gemma", "gemma2"},      {"gemma3", "gemma3_text"},
+    {"gpt_bigcode", "gpt2"}, {"gpt_neo", "gpt_neox"},  {"gptj", "gpt_neox"},     {"gptneo", "gpt_neox"},
+    {"granite", "granite"},  {"llama", "llama"},       {"ministral", "mistral"}, {"mistral", "mistral"},
+    {"mixtral", "mistral"},  {"mllama", "llama"},      {"mobilebert", "bert"},   {"modernbert", "bert"},
+    {"olmo", "olmo2"},       {"openai-gpt", "gpt2"},   {"phi", "phi3"},          {"qwen", "qwen2"},
+    {"qwen3", "qwen3"},      {"roberta", "roberta"},   {"smollm", "smollm3"},    {"xlm-roberta", "roberta"}};
+
+/// Number of characters of a name that are compared at most: a name in a file may have any length.
+constexpr size_t most_compared = 80;
+/// Largest number of differences between two names that are near.
+constexpr size_t most_edits = 2;
+
+/// Returns the name, by `name_of`, of the family nearest to the unknown name `wanted`; empty if none is near.
+std::string_view nearest_of(std::string_view wanted, auto&& name_of) {
+  const std::string name = core::lowered(wanted.substr(0, most_compared));
+  size_t longest = 0;
+  std::string_view out;
+  for (const relative& r : relatives) {
+    if (r.begins.size() <= longest || !name.starts_with(r.begins)) continue;
+    const std::string_view its = name_of(*find(r.nearest));
+    if (its.empty()) continue;
+    longest = r.begins.size();
+    out = its;
+  }
+  size_t least = most_edits + 1;
+  for (const family* f : all) {
+    if (longest > 0 || name_of(*f).empty() || name.empty()) continue;
+    const size_t distance = core::edits(name, name_of(*f));
+    if (distance >= least) continue;
+    least = distance;
+    out = name_of(*f);
+  }
+  return out;
+}
+
+std::string note_of(std::string_view nearest) {
+  return nearest.empty() ? std::string() : " (the nearest is " + std::string(nearest) + ")";
 }
 
 }  // namespace
@@ -31,6 +78,19 @@ std::string names_joined() {
     out += all[i]->model_type;
   }
   return out;
+}
+
+std::string nearest_note(std::string_view model_type) {
+  return note_of(nearest_of(model_type, [](const family& f) { return f.model_type; }));
+}
+
+std::string nearest_gguf_note(std::string_view architecture) {
+  return note_of(nearest_of(architecture, [](const family& f) { return f.gguf.architecture; }));
+}
+
+const family* find_architecture(std::string_view architecture) {
+  const auto at = std::ranges::find(all, architecture, &family::architecture);
+  return at == all.end() ? nullptr : *at;
 }
 
 std::string embedding_weight(const family& f) { return std::string(f.names.embedding) + ".weight"; }

@@ -13,6 +13,7 @@
 #include "data/tokenizers/files/gguf_tokenizer.hpp"
 #include "data/tokenizers/opening/vocabulary_files.hpp"
 #include "data/tokenizers/text/byte_alphabet.hpp"
+#include "data/tokenizers/tokenizer.hpp"
 #include "data/tokenizers/vocabulary.hpp"
 #include "formats/gguf/source.hpp"
 
@@ -161,6 +162,9 @@ core::result<gguf_metadata> copied(const formats::tensor_source& s) {
 
 core::result<gguf_metadata> gguf_vocabulary(const source_arguments& a, const formats::tensor_source& s,
                                             const std::string& wanted, uint64_t tokens) {
+  if (wanted == data::bytes_as_ids)
+    return core::refused(fmt::format("--tokenizer: wanted a path or '{0}', got {1}: '{0}' writes a vocabulary of bytes",
+                                     bytes_name, data::bytes_as_ids));
   std::string place = wanted;
   if (place.empty()) {
     auto own = copied(s);

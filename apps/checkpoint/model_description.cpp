@@ -106,11 +106,11 @@ core::error no_description_of(const formats::tensor_source& s) {
   const auto keys = formats::gguf_metadata_of(s);
   const auto architecture = keys ? keys->text("general.architecture") : std::string();
   if (!architecture.empty())
-    return {
-        error_kind::bad_input,
-        fmt::format("'{}' has the architecture {}, which is not known here: use the Hugging Face folder of the model "
-                    "from which it was made",
-                    s.files.front().path.string(), core::shown(architecture))};
+    return {error_kind::bad_input,
+            fmt::format(
+                "'{}' has the architecture {}, which is not known here{}: use the Hugging Face folder of the model "
+                "from which it was made",
+                s.files.front().path.string(), core::shown(architecture), families::nearest_gguf_note(architecture))};
   return {error_kind::bad_input,
           fmt::format("'{}' does not describe its model: give Hugging Face's config.json by --model-config",
                       formats::shown_place(s))};

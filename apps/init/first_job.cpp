@@ -16,6 +16,7 @@
 #include "apps/machine/machine.hpp"
 #include "apps/plan/plan_fit.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
+#include "checkpoint/convert/open_source.hpp"
 #include "config/keys/values.hpp"
 #include "config/load.hpp"
 #include "core/number.hpp"
@@ -27,6 +28,8 @@
 #include "data/tokenizers/opening/open_tokenizer.hpp"
 #include "data/tokenizers/opening/vocabulary_files.hpp"
 #include "data/tokenizers/tokenizer.hpp"
+#include "families/all_families.hpp"
+#include "formats/gguf/source.hpp"
 #include "job/blueprint.hpp"
 #include "models/table/config_keys.hpp"
 #include "models/table/model_spec.hpp"
@@ -83,6 +86,16 @@ std::array<data_answer, 4> data_answers(const first_job_answers& a) {
            {"--labelled", &a.labelled, "tokens with labels"}}};
 }
 
+/// Returns why a checkpoint does not describe its model, as the end of a sentence that begins with its path.
+std::string why_without_model(const fs::path& from) {
+  const auto source = checkpoint::open_source(from);
+  const auto keys = source ? formats::gguf_metadata_of(*source) : core::result<formats::gguf_metadata>();
+  const std::string architecture = keys ? keys->text("general.architecture") : std::string();
+  if (architecture.empty()) return "does not say its model";
+  return fmt::format("has the architecture {}, which is not known here{}", core::shown(architecture),
+                     families::nearest_gguf_note(architecture));
+}
+
 core::result<uint64_t> vocabulary_of(const std::string& tokenizer) {
   if (tokenizer.empty() || data::is_word_for_bytes(tokenizer)) return data::byte_vocabulary_size;
   const auto opened = data::open_tokenizer(tokenizer);
@@ -136,10 +149,10 @@ class maker {
               core::shown(a_.from.string()), core::shown(a_.model)));
     if (a_.model.empty() && is_said) return {};
     if (a_.model.empty() && is_loaded)
-      return fail(error_kind::bad_input,
-                  fmt::format("--model: wanted one of {} or a Hugging Face folder, since {} does "
-                              "not say its model, got none",
-                              fmt::join(model_sizes(), ", "), core::shown(a_.from.string())));
+      return fail(error_kind::bad_input, fmt::format("--model: wanted one of {} or a Hugging Face folder, since {} {}, "
+                                                     "got none",
+                                                     fmt::join(model_sizes(), ", "), core::shown(a_.from.string()),
+                                                     why_without_model(a_.from)));
     const std::string name = a_.model.empty() ? "10M" : a_.model;
     text_.drop("model");
     std::error_code e;
@@ -517,6 +530,11 @@ void name_data(first_job_answers& a, const std::string& path) {
 
 core::result<void> check_answers(const first_job_answers& a) {
   std::error_code e;
+  if (models::is_gguf_file(a.model))
+    return core::refused(
+        fmt::format("--model: wanted one of {} or a Hugging Face folder, got the GGUF file {}: give it "
+                    "as --from, which begins with its model and its weights",
+                    fmt::join(model_sizes(), ", "), core::shown(a.model)));
   if (!a.model.empty() && size_of(a.model) == nullptr && !fs::is_directory(a.model, e))
     return fail(error_kind::bad_input, fmt::format("--model: wanted one of {} or a Hugging Face folder, got {}",
                                                    fmt::join(model_sizes(), ", "), core::shown(a.model)));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/keys/key_info.hpp"
+#include "core/text.hpp"
 
 namespace troupe::config {
 
@@ -27,8 +28,7 @@ const key_switch* switch_of(const key_info& key);
 /// Returns the full key most similar to `section.name`; keys of the same section are preferred.
 std::string nearest_key(std::string_view section, std::string_view name);
 
-/// Returns the number of edits (insert, delete, replace, swap of neighbours) from one name to another.
-size_t edits(std::string_view a, std::string_view b);
+using core::edits;
 
 /// Returns the expected values for messages and docs, such as "an integer from 0 to 3".
 std::string wanted(const key_info& key);

@@ -9,6 +9,7 @@
 #include "config/keys/values.hpp"
 #include "config/rules/settings.hpp"
 #include "core/text.hpp"
+#include "families/all_families.hpp"
 
 namespace troupe::config {
 namespace {
@@ -264,8 +265,9 @@ class collector {
       const auto& never = row.choices.never;
       const auto one = std::ranges::find(never, std::string_view(e.value->text), &refused_choice::text);
       refuse(made.key, made.at,
-             fmt::format("wanted {}, got {}{}{}", wanted(row), nothing ? "nothing" : shown(*e.value),
+             fmt::format("wanted {}, got {}{}{}{}", wanted(row), nothing ? "nothing" : shown(*e.value),
                          later ? fmt::format(", which {}", effect_beyond(row)) : "",
+                         row.key == "model.model_type" && !nothing ? families::nearest_note(e.value->text) : "",
                          one != never.end() ? fmt::format(": {}", one->why) : ""));
       return false;
     }

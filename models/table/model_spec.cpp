@@ -675,6 +675,17 @@ std::string text_for_transformers(json given, const model_spec& spec) {
   return given.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
+/// Returns what the key `architectures` of a config.json without a model_type says about its family, for messages:
+/// " (its architectures has LlamaForCausalLM, which is llama)". Empty: nothing, or another family.
+std::string note_of_architecture(const json& object) {
+  const auto at = object.find("architectures");
+  if (at == object.end() || !at->is_array() || at->empty() || !at->front().is_string()) return {};
+  const auto name = at->front().get<std::string>();
+  if (const families::family* f = families::find_architecture(name))
+    return fmt::format(" (its architectures has {}, which is {})", name, f->model_type);
+  return families::nearest_note(name.substr(0, std::min({name.find("For"), name.find("LMHead"), name.find("Model")})));
+}
+
 reading read_all(const std::string& hugging_face_json, std::span<const std::string> ignored) {
   reading out;
   auto object = parse_object(hugging_face_json);
@@ -696,7 +707,8 @@ reading read_all(const std::string& hugging_face_json, std::span<const std::stri
     out.unknown = unknown_names(*found, *object, keys.unread());
   } else if (keys.problems().empty()) {
     keys.wrong("model_type", "model key 'model_type': wanted " + families::names_joined() + ", got " +
-                                 (type.empty() ? std::string("nothing") : "'" + core::shown(type) + "'"));
+                                 (type.empty() ? "nothing" + note_of_architecture(*object)
+                                               : "'" + core::shown(type) + "'" + families::nearest_note(type)));
   }
   out.spec.hugging_face_json = text_for_transformers(std::move(given), out.spec);
   out.problems = keys.problems();
@@ -744,9 +756,6 @@ core::result<std::optional<model_spec>> parse_model_sizes(const std::string& hug
   return std::move(read.spec);
 }
 
-namespace {
-
-/// True if `path` is a file that begins as a GGUF file does.
 bool is_gguf_file(const std::filesystem::path& path) {
   constexpr std::string_view begins = "GGUF";
   std::error_code e;
@@ -755,8 +764,6 @@ bool is_gguf_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return file.read(start.data(), start.size()) && std::string_view(start.data(), start.size()) == begins;
 }
-
-}  // namespace
 
 core::result<model_spec> read_spec(const std::filesystem::path& folder, std::span<const std::string> ignored) {
   if (is_gguf_file(folder))

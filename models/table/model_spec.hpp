@@ -118,6 +118,9 @@ std::string with_null_padding(const std::string& hugging_face_json, std::span<co
 core::result<std::optional<model_spec>> parse_model_sizes(const std::string& hugging_face_json,
                                                           std::span<const std::string> ignored = {});
 
+/// True if `path` is a file that begins as a GGUF file does.
+bool is_gguf_file(const std::filesystem::path& path);
+
 /// Reads `folder`/config.json. Errors: those of parse_model_spec, preceded by the path.
 core::result<model_spec> read_spec(const std::filesystem::path& folder, std::span<const std::string> ignored = {});
 

@@ -560,6 +560,15 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused
   f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out"}), words);
   f.check_refused(f.checkpoint({"to-hf", "other.gguf", "out", "--model-config", "starcoder2.json"}), words);
   f.check_refused(f.checkpoint({"to-gguf", "other.gguf", "out.gguf", "--tokenizer", "bytes"}), words);
+  add_keys(f.folder / "m.gguf", f.folder / "near.gguf",
+           {{"general.architecture", formats::gguf_value::of(std::string("gemma"))}});
+  const std::string near = " has the architecture gemma, which is not known here (the nearest is gemma2)";
+  f.check_refused(f.checkpoint({"to-hf", "near.gguf", "out"}), "'near.gguf'" + near);
+  f.folder.write("corpus.txt", "a text to train on");
+  f.check_refused(f.troupe({"init", "job2.yaml", "--from", "near.gguf", "--text", "corpus.txt"}),
+                  "since near.gguf" + near + ", got none");
+  f.check_refused(f.troupe({"init", "job2.yaml", "--model", "m.gguf", "--text", "corpus.txt"}),
+                  "got the GGUF file m.gguf: give it as --from");
 }
 
 BOOST_AUTO_TEST_CASE(an_adapter_becomes_a_gguf_file_from_which_it_is_merged_as_from_its_folder) {

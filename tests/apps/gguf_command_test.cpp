@@ -301,6 +301,8 @@ BOOST_AUTO_TEST_CASE(a_sentencepiece_model_that_llama_cpp_encodes_otherwise_is_r
 BOOST_AUTO_TEST_CASE(what_a_file_cannot_say_is_refused) {
   const whole_model m;
   m.check_refused({"to-gguf", "hf", "m.gguf", "--type", "q3"}, "--type: wanted one of f32, f16, bf16, q8_0");
+  m.check_refused({"to-gguf", "hf", "m.gguf", "--tokenizer", "bytes-as-ids"},
+                  "--tokenizer: wanted a path or 'bytes', got bytes-as-ids: 'bytes' writes a vocabulary of bytes");
   m.folder.write("taken.gguf", "mine");
   m.check_refused({"to-gguf", "hf", "taken.gguf", "--tokenizer", "bytes"}, "'taken.gguf' exists");
   m.check_refused({"to-gguf", "hf", "taken.gguf", "--tokenizer", "bytes", "--force"},

@@ -121,7 +121,9 @@ BOOST_AUTO_TEST_CASE(json_is_refused_with_its_byte_before_it_can_do_harm) {
   BOOST_TEST(problem("[1e-999]") == "none");
   BOOST_TEST(problem("{\"a\": }") == "broken JSON at byte 7 of 7");
   BOOST_TEST(problem("\"\xFF\"") == "broken JSON at byte 2 of 3");
-  BOOST_TEST(problem("") == "broken JSON at byte 1 of 0");
+  BOOST_TEST(problem("") == "broken JSON: the text is empty");
+  BOOST_TEST(problem("[1, {\"a\": ") == "broken JSON: the text ends after 10 bytes, before its value does");
+  BOOST_TEST(problem("{\"a\": \"b") == "broken JSON: the text ends after 8 bytes, before its value does");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

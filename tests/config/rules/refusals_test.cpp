@@ -165,6 +165,18 @@ BOOST_AUTO_TEST_CASE(the_model_is_of_a_known_family_or_a_folder) {
   BOOST_TEST(errors_of(smallest_with("gpt2", "t5")) ==
              "j.yaml:1:21: error: model.model_type: wanted one of gpt2, llama, mistral, qwen2, qwen3, olmo2, "
              "granite, gemma2, gemma3_text, phi3, gpt_neox, smollm3, bert, roberta, got t5\n");
+  const std::pair<std::string, std::string> near[] = {
+      {"gemma", "gemma2"},      {"gpt_neo", "gpt_neox"},    {"phi", "phi3"},
+      {"qwen2_moe", "qwen2"},   {"qwen3_next", "qwen3"},    {"llama4_text", "llama"},
+      {"olmo", "olmo2"},        {"distilbert", "bert"},     {"xlm-roberta", "roberta"},
+      {"camembert", "roberta"}, {"gemma3n", "gemma3_text"}, {"lamma", "llama"},
+      {"GPT2", "gpt2"},         {"granitemoe", "granite"},  {"mixtral", "mistral"}};
+  for (const auto& [name, nearest] : near)
+    BOOST_TEST(
+        errors_of(smallest_with("gpt2", name)).ends_with(", got " + name + " (the nearest is " + nearest + ")\n"),
+        errors_of(smallest_with("gpt2", name)));
+  for (const std::string other : {"mamba", "bloom", "falcon", "rwkv", "cohere"})
+    BOOST_TEST(errors_of(smallest_with("gpt2", other)).ends_with(", got " + other + "\n"));
   BOOST_TEST(errors_of(smallest_with("model_type: gpt2, ", "")) ==
              "j.yaml:1:8: error: model.model_type: wanted gpt2, llama, mistral, qwen2, qwen3, olmo2, granite, "
              "gemma2, gemma3_text, phi3, gpt_neox, smollm3, bert or roberta (or model.path), got nothing: the key is "

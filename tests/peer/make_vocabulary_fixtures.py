@@ -3,8 +3,10 @@ tests/data/fixtures/single. Needs the results of make_tokenizer_fixtures.py. Run
 committed."""
 
 import base64
+import collections
 import json
 import pathlib
+import re
 import unicodedata
 
 import gguf
@@ -95,6 +97,30 @@ def unigram():
     check_unigram_rules(model)
 
 
+def word_pieces(corpus, texts):
+    """A vocabulary of WordPiece, as llama.cpp's converter writes an uncased BERT's; returns the tokens of `texts`."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    found = collections.Counter(re.findall("[a-z]+", corpus.lower()))
+    ends = collections.Counter(w[-n:] for w in found.elements() for n in (2, 3) if len(w) > n + 2)
+    often = lambda counted, most: [w for w, _ in sorted(counted.items(), key=lambda x: (-x[1], x[0]))[:most]]
+    signs = sorted({c for c in corpus.lower() if c.isascii() and c.isprintable() and c != " "})
+    words = special + signs + ["##" + c for c in signs if c.isalnum()]
+    words += [w for w in often(found, 150) if len(w) > 1] + ["##" + w for w in often(ends, 50)]
+    made = tokenizers.BertWordPieceTokenizer({w: i for i, w in enumerate(words)}, lowercase=True)
+    kinds = [Type.CONTROL if word in special else Type.NORMAL for word in words]
+    written = [w if k == Type.CONTROL else w[2:] if w.startswith("##") else "\u2581" + w for w, k in zip(words, kinds)]
+    writer = writer_of("bert.gguf", "bert", "default", written + [f"\u2581[PAD{len(words)}]"], kinds + [Type.UNUSED])
+    writer.add_bos_token_id(words.index("[CLS]"))
+    writer.add_sep_token_id(words.index("[SEP]"))
+    writer.add_unk_token_id(words.index("[UNK]"))
+    writer.add_pad_token_id(words.index("[PAD]"))
+    writer.add_mask_token_id(words.index("[MASK]"))
+    close(writer)
+    more = {f"more {i}": t for i, t in enumerate(["Der CAF\u00c9, caf\u00e9!", "\u4e2d\u6587 a\u4e00b", "x" * 150, "\u00c5ngstr\u00f6m $5~6"])}
+    return {i: [t, made.encode(t, add_special_tokens=False).ids] for i, t in (texts | more).items()
+            if not any(word in t for word in special)}
+
+
 def check_unigram_rules(model):
     """The rules with which `to-hf` writes unigrams give the tokens of SentencePiece in `tokenizers`, too."""
     space, table = "\u2581", base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
@@ -137,6 +163,7 @@ def main():
     unigram()
 
     corpus = (ROOT / "examples" / "corpus.txt").read_text()[:40000]
+    bert = word_pieces(corpus, texts)
     ranks = tiktoken._educational.bpe_train(corpus, 400, LLAMA_3, visualise=None)
     in_order = [(base64.b64encode(token).decode(), rank) for token, rank in sorted(ranks.items(), key=lambda x: x[1])]
     lines = "".join(f"{token} {rank}\n" for token, rank in in_order)
@@ -168,6 +195,7 @@ def main():
     except ImportError:
         print("mistral-common is not installed: tekken.json is read by its rules with tiktoken")
     (OUT / "ids.json").write_text(json.dumps(found) + "\n")
+    (OUT / "bert_ids.json").write_text(json.dumps(list(bert.values())) + "\n")
 
 
 main()

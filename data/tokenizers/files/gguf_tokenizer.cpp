@@ -61,6 +61,12 @@ T item_of(const formats::gguf_value& list, size_t i) {
   return out;
 }
 
+/// Returns a WordPiece token in BERT's form: GGUF files have the beginnings of words with the sign for spaces, and
+/// their continuations without BERT's prefix.
+std::string word_piece(std::string_view text) {
+  return text.starts_with(space_sign) ? std::string(text.substr(space_sign.size())) : "##" + std::string(text);
+}
+
 json special_item(const std::string& text) { return {{"SpecialToken", {{"id", text}, {"type_id", 0}}}}; }
 json sequence_item(const char* name, int type) { return {{"Sequence", {{"id", name}, {"type_id", type}}}}; }
 
@@ -87,12 +93,13 @@ core::result<gguf_tokenizer> gguf_tokenizer::of(gguf_metadata keys, std::string 
   const auto kind = out.keys_.text(ggml_key("model"));
   if (out.keys_.find(gguf_tokens_key) == nullptr)
     return core::refused(fmt::format("'{}' has no tokenizer: wanted the key {}", out.name_, gguf_tokens_key));
-  if (kind != "gpt2" && kind != "llama" && kind != "t5")
+  if (kind != "gpt2" && kind != "llama" && kind != "t5" && kind != "bert")
     return core::refused(
-        fmt::format("'{}': tokenizer.ggml.model: wanted gpt2, llama or t5, got '{}', which is not read: "
+        fmt::format("'{}': tokenizer.ggml.model: wanted gpt2, llama, t5 or bert, got '{}', which is not read: "
                     "give the model's own tokenizer",
                     out.name_, core::shown(kind)));
   out.is_unigram_ = kind == "t5";
+  out.is_word_piece_ = kind == "bert";
   out.has_pieces_ = kind == "llama" || out.is_unigram_;
   if (auto ok = out.read_entries(); !ok) return fail(ok.error().in(fmt::format("'{}'", out.name_)));
   if (!out.is_unigram_) return out;
@@ -119,6 +126,9 @@ core::result<void> gguf_tokenizer::read_entries() {
   if (has_pieces_ && (kinds == nullptr || scores == nullptr))
     return core::refused(fmt::format("{}{}: wanted it, because pieces have scores and kinds, got none", ggml,
                                      kinds == nullptr ? "token_type" : "scores"));
+  if (is_word_piece_ && kinds == nullptr)
+    return core::refused(
+        fmt::format("{}token_type: wanted it, because words and special tokens have kinds, got none", ggml));
   has_kinds_ = kinds != nullptr;
   std::unordered_set<std::string_view> seen;
   for (size_t t = 0; t < words.texts.size(); ++t) {
@@ -133,6 +143,7 @@ core::result<void> gguf_tokenizer::read_entries() {
     if (scores != nullptr) entry.score = item_of<float>(*scores, t);
     // llama.cpp's converter writes the spaces of user-defined pieces as spaces
     if (has_pieces_ && entry.kind == token_kind::user_defined) entry.text = replaced(entry.text, " ", space_sign);
+    if (is_word_piece_ && !entry.text.empty() && entry.kind != token_kind::control) entry.text = word_piece(entry.text);
     if (!core::is_utf8(entry.text))
       return core::refused(fmt::format("{}: wanted texts in UTF-8, got other bytes in token {}", gguf_tokens_key, t));
     if (!entry.text.empty() && !seen.insert(words.texts[t]).second)
@@ -231,6 +242,20 @@ bool gguf_tokenizer::adds_end() const {
   return special("eos_token_id").has_value() && flag("add_eos_token", is_unigram_);
 }
 
+/// Returns the token with which texts begin: of WordPiece, BERT's token of the class.
+std::optional<uint32_t> gguf_tokenizer::first_token() const {
+  if (!is_word_piece_) return adds_begin() ? special("bos_token_id") : std::nullopt;
+  if (!flag("add_bos_token", true)) return std::nullopt;
+  const auto begin = special("bos_token_id");
+  return begin ? begin : special("cls_token_id");
+}
+
+/// Returns the token with which texts end: of WordPiece, BERT's separator.
+std::optional<uint32_t> gguf_tokenizer::last_token() const {
+  if (!is_word_piece_) return adds_end() ? special("eos_token_id") : std::nullopt;
+  return flag("add_sep_token", true) ? special("seperator_token_id") : std::nullopt;
+}
+
 json gguf_tokenizer::special_list() const {
   json out = json::array();
   for (size_t t = 0; t < entries_.size(); ++t) {
@@ -249,8 +274,7 @@ json gguf_tokenizer::special_list() const {
 }
 
 json gguf_tokenizer::post_processor() const {
-  const auto begin = adds_begin() ? special("bos_token_id") : std::nullopt;
-  const auto end = adds_end() ? special("eos_token_id") : std::nullopt;
+  const auto begin = first_token(), end = last_token();
   if (!begin && !end) return nullptr;
   json single = json::array(), pair = json::array(), tokens = json::object();
   const auto add = [&](json& to, const std::optional<uint32_t>& token) {
@@ -271,6 +295,7 @@ json gguf_tokenizer::post_processor() const {
 }
 
 core::result<json> gguf_tokenizer::pipeline() const {
+  if (is_word_piece_) return word_pipeline();
   if (!has_pieces_) return byte_level_pipeline();
   return is_unigram_ ? unigram_pipeline() : piece_pipeline();
 }
@@ -316,6 +341,47 @@ core::result<json> gguf_tokenizer::byte_level_pipeline() const {
   if (auto ok = put_named_rules(pre.empty() ? "default" : pre, out); !ok)
     return fail(ok.error().in(fmt::format("'{}'", name_)));
   return out;
+}
+
+core::result<json> gguf_tokenizer::word_pipeline() const {
+  const auto refused = [&](const std::string& why) {
+    return core::refused(fmt::format("'{}': {}{}", name_, ggml, why));
+  };
+  json words = json::object();
+  for (size_t t = 0; t < entries_.size(); ++t) {
+    const auto& e = entries_[t];
+    if (e.kind == token_kind::unused) continue;
+    const bool is_cased = std::ranges::any_of(e.text, [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (e.kind == token_kind::normal && is_cased)
+      return refused(
+          fmt::format("tokens: wanted words in lower case, because a GGUF file of WordPiece does not say that a text "
+                      "keeps its case, got '{}': give the model's own tokenizer",
+                      core::shown(e.text)));
+    if (!words.emplace(e.text, t).second)
+      return refused(fmt::format("tokens: the word '{}' occurs twice, also as number {}", core::shown(e.text), t));
+  }
+  const auto unknown = special("unknown_token_id");
+  if (!unknown) return refused("unknown_token_id: wanted the token of unknown words, got none");
+  constexpr uint64_t most_characters = 100;  // BERT's, of a word that is not unknown as a whole
+  return json{{"version", "1.0"},
+              {"truncation", nullptr},
+              {"padding", nullptr},
+              {"added_tokens", special_list()},
+              {"normalizer",
+               {{"type", "BertNormalizer"},
+                {"clean_text", true},
+                {"handle_chinese_chars", true},
+                {"strip_accents", true},
+                {"lowercase", true}}},
+              {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+              {"post_processor", post_processor()},
+              {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+              {"model",
+               {{"type", "WordPiece"},
+                {"unk_token", entries_[*unknown].text},
+                {"continuing_subword_prefix", "##"},
+                {"max_input_chars_per_word", most_characters},
+                {"vocab", std::move(words)}}}};
 }
 
 json gguf_tokenizer::piece_pipeline() const {
@@ -410,6 +476,7 @@ json gguf_tokenizer::configuration() const {
   for (const auto& [theirs, ours] : {std::pair{"bos_token_id", "bos_token"},
                                      {"eos_token_id", "eos_token"},
                                      {"unknown_token_id", "unk_token"},
+                                     {"cls_token_id", "cls_token"},
                                      {"seperator_token_id", "sep_token"},  // llama.cpp's spelling
                                      {"padding_token_id", "pad_token"},
                                      {"mask_token_id", "mask_token"}})

@@ -32,11 +32,13 @@ class gguf_tokenizer {
   /// Reads the keys of `file`. Refused: a file that is no GGUF file, and one without a vocabulary.
   static core::result<gguf_tokenizer> read(const std::filesystem::path& file);
   /// Reads the vocabulary from `keys`, the metadata of the file `name`. Refused: keys without a vocabulary, a kind
-  /// other than `gpt2`, `llama` and `t5`, lists of other lengths, a token that occurs twice, and of `t5` keys that are
-  /// not known.
+  /// other than `gpt2`, `llama`, `t5` and `bert`, lists of other lengths, a token that occurs twice, of `t5` keys that
+  /// are not known, and of `bert` words with upper-case letters, which llama.cpp never finds.
   static core::result<gguf_tokenizer> of(formats::gguf_metadata keys, std::string name);
 
-  /// True for SentencePiece's kinds (`llama` of byte pairs, `t5` of unigrams), false for byte-level pairs (`gpt2`).
+  /// True for SentencePiece's kinds (`llama` of byte pairs, `t5` of unigrams), false for byte-level pairs (`gpt2`) and
+  /// WordPiece
+  /// (`bert`).
   [[nodiscard]] bool has_pieces() const { return has_pieces_; }
   [[nodiscard]] bool has_bytes() const { return is_gguf_of_bytes(keys_); }
 
@@ -58,6 +60,7 @@ class gguf_tokenizer {
   [[nodiscard]] core::result<nlohmann::json> byte_level_pipeline() const;
   [[nodiscard]] nlohmann::json piece_pipeline() const;
   [[nodiscard]] nlohmann::json unigram_pipeline() const;
+  [[nodiscard]] core::result<nlohmann::json> word_pipeline() const;
   void add_space_rules(nlohmann::json& rules) const;
   [[nodiscard]] nlohmann::json with_model(nlohmann::json rules, nlohmann::json model) const;
   [[nodiscard]] nlohmann::json special_list() const;
@@ -66,11 +69,13 @@ class gguf_tokenizer {
   [[nodiscard]] bool flag(std::string_view key, bool otherwise) const;
   [[nodiscard]] bool adds_begin() const;
   [[nodiscard]] bool adds_end() const;
+  [[nodiscard]] std::optional<uint32_t> first_token() const;
+  [[nodiscard]] std::optional<uint32_t> last_token() const;
   [[nodiscard]] std::string normaliser() const;
 
   formats::gguf_metadata keys_;
   std::string name_;
-  bool has_pieces_ = false, is_unigram_ = false, has_kinds_ = false;
+  bool has_pieces_ = false, is_unigram_ = false, is_word_piece_ = false, has_kinds_ = false;
   /// [number]: token of the vocabulary, without the tokens at its end that only fill up the model's vocabulary
   std::vector<vocabulary_entry> entries_;
 };

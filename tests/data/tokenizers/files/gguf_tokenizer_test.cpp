@@ -61,6 +61,48 @@ BOOST_AUTO_TEST_CASE(the_tokens_are_those_of_the_tokenizer_from_which_the_file_w
     }
 }
 
+// The tokens are those that the package tokenizers makes of texts with BERT's rules for texts without case.
+BOOST_AUTO_TEST_CASE(a_vocabulary_of_word_pieces_divides_texts_as_an_uncased_bert) {
+  auto ours = std::move(*check_ok(data::open_tokenizer(file_of("bert"))));
+  BOOST_TEST(ours->description().kind == "wordpiece");
+  const auto texts = nlohmann::json::parse(content_of(fixture_path("single/bert_ids.json")));
+  BOOST_TEST(texts.size() > 30U);
+  for (const auto& one : texts) {
+    const auto text = one[0].get<std::string>();
+    BOOST_TEST(encoded(*ours, text) == one[1].get<std::vector<uint32_t>>(), text);
+  }
+  const auto made = check_ok(data::gguf_tokenizer::read(file_of("bert")));
+  const auto pipeline = check_ok(made->pipeline());
+  BOOST_TEST(((*pipeline)["model"]["vocab"]["##e"].is_number() && (*pipeline)["model"]["unk_token"] == "[UNK]"));
+  BOOST_TEST(((*pipeline)["post_processor"]["single"][0]["SpecialToken"]["id"] == "[CLS]"));
+  BOOST_TEST(((*pipeline)["post_processor"]["single"][2]["SpecialToken"]["id"] == "[SEP]"));
+  BOOST_TEST((made->configuration()["mask_token"] == "[MASK]"));
+  const scratch_folder at;
+  const auto files = check_ok(data::made_files(file_of("bert")));
+  for (const auto& file : *files) at.write(file.name, file.text);
+  const auto beside = check_ok(data::open_tokenizer(at.path()));
+  BOOST_TEST(data::same_vocabulary((*beside)->description(), ours->description()));
+}
+
+BOOST_AUTO_TEST_CASE(a_vocabulary_of_word_pieces_with_case_or_without_kinds_is_refused) {
+  const scratch_folder at;
+  auto cased = keys_of("bert");
+  auto words = cased.find("tokenizer.ggml.tokens")->texts;
+  words[20] = "\u2581The";
+  cased.set("tokenizer.ggml.tokens", gguf_value::of(std::move(words)));
+  check_no_tokenizer(written(at, cased), "tokenizer.ggml.tokens: wanted words in lower case");
+  auto twice = keys_of("bert");
+  words = twice.find("tokenizer.ggml.tokens")->texts;
+  words[20] = "\u2581##e";
+  twice.set("tokenizer.ggml.tokens", gguf_value::of(std::move(words)));
+  check_no_tokenizer(written(at, twice), "tokenizer.ggml.tokens: the word '##e' occurs twice");
+  for (const std::string key : {"tokenizer.ggml.token_type", "tokenizer.ggml.unknown_token_id"}) {
+    auto keys = keys_of("bert");
+    std::erase_if(keys.entries, [&](const auto& e) { return e.first == key; });
+    check_no_tokenizer(written(at, keys), key + ": wanted");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(control_tokens_are_text_and_a_word_of_the_user_is_one_token) {
   auto words = std::move(*check_ok(data::open_tokenizer(file_of("qwen2"))));
   BOOST_TEST(words->description().kind == "qwen2");
@@ -141,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_that_is_not_understood_is_refused_by_its_key) 
   const auto text = [](const char* x) { return gguf_value::of(std::string(x)); };
   const std::vector<wish> wishes{
       {"tokenizer.ggml.pre", text("viking"), "tokenizer.ggml.pre: wanted one of gpt-2, smollm"},
-      {"tokenizer.ggml.model", text("bert"), "tokenizer.ggml.model: wanted gpt2, llama or t5, got 'bert'"},
+      {"tokenizer.ggml.model", text("rwkv"), "tokenizer.ggml.model: wanted gpt2, llama, t5 or bert, got 'rwkv'"},
       {"tokenizer.ggml.model", text("t5"), "tokenizer.ggml.scores: wanted it, because pieces have scores"},
       {"tokenizer.ggml.tokens", gguf_value::of(std::vector<std::string>{}), "wanted a list of 1 to"},
       {"tokenizer.ggml.tokens", gguf_value::of(std::vector<std::string>(542, "a")), "the token 'a' occurs twice"},

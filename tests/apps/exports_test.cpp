@@ -548,6 +548,30 @@ BOOST_AUTO_TEST_CASE(a_number_of_a_gguf_file_that_is_no_such_number_is_refused) 
   f.check_refused(f.checkpoint({"to-hf", "both.gguf", "other"}), "model key 'llama.attention.causal' is not known");
 }
 
+BOOST_AUTO_TEST_CASE(a_source_whose_scores_or_activation_differ_is_refused_by_key_and_exports_keep_them) {
+  const whole_folder f;
+  const auto keys_with = [&](const std::string& key, const json& value) {
+    auto keys = json::parse(whole_gpt2);
+    keys[key] = value;
+    f.folder.write("hf/config.json", keys.dump());
+  };
+  f.folder.write("job.yaml",
+                 replaced(job_of_hf, "path: hf",
+                          "model_type: gpt2, n_layer: 1, n_embd: 32, n_head: 2, n_positions: 16, vocab_size: 256, "
+                          "resid_pdrop: 0, embd_pdrop: 0, attn_pdrop: 0"));
+  for (const auto& [key, value, why] :
+       {std::tuple{"scale_attn_weights", json(false), "scale_attn_weights is false there and true in this run's model"},
+        std::tuple{"scale_attn_by_inverse_layer_idx", json(true),
+                   "scale_attn_by_inverse_layer_idx is true there and false in this run's model"},
+        std::tuple{"activation_function", json("quick_gelu"),
+                   "activation_function is quick_gelu there and gelu_new in this run's model"}}) {
+    keys_with(key, value);
+    f.check_refused(f.troupe({"train", "job.yaml", "--resume", "hf", "--fresh"}), why, 1);
+    f.check_well(f.checkpoint({"to-hf", "hf", "out_hf", "--force"}));
+    BOOST_TEST((json::parse(scratch_folder::read(f.folder / "out_hf/config.json"))[key] == value), key);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused_with_a_description_too) {
   const whole_folder f(whole_llama);
   f.check_well(f.checkpoint({"to-gguf", "hf", "m.gguf", "--type", "f32", "--tokenizer", "bytes"}));
@@ -564,7 +588,6 @@ BOOST_AUTO_TEST_CASE(a_gguf_file_of_an_architecture_that_is_not_known_is_refused
            {{"general.architecture", formats::gguf_value::of(std::string("gemma"))}});
   const std::string near = " has the architecture gemma, which is not known here (the nearest is gemma2)";
   f.check_refused(f.checkpoint({"to-hf", "near.gguf", "out"}), "'near.gguf'" + near);
-  f.folder.write("corpus.txt", "a text to train on");
   f.check_refused(f.troupe({"init", "job2.yaml", "--from", "near.gguf", "--text", "corpus.txt"}),
                   "since near.gguf" + near + ", got none");
   f.check_refused(f.troupe({"init", "job2.yaml", "--model", "m.gguf", "--text", "corpus.txt"}),

@@ -156,9 +156,12 @@ struct peers_case {
 const peers_case cases[] = {
     {"gpt2", whole + tensor + stage(1)},
     {"gpt2_untied", micros + again + stage(1)},
+    {"gpt2_scaled", whole + context + stage(2)},
+    {"gpt2_by_layer", micros + pipeline + stage(3)},
     {"gpt2_long", micros + pipeline + stage(3)},
     {"llama", whole + sequence + stage(2)},
     {"llama_tied_bias", whole + tensor + stage(1)},
+    {"llama_mish", whole + sequence + stage(2)},
     {"llama_padding", ranks + gathered + stage(3)},
     {"llama_rope_llama3", whole + context + stage(2)},
     {"llama_rope_linear", micros + pipeline + stage(3)},

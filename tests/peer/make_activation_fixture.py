@@ -1,4 +1,4 @@
-"""What transformers' activation functions give: tests/models/fixtures/activations.safetensors.
+"""What transformers' activation functions give: tests/models/layers/fixtures/activations.safetensors.
 
 `x` and `dy` are inputs and gradients of outputs, the numbers of which fp32 has; `y.<name>` and `dx.<name>` are the
 outputs of ACT2FN[name] and the gradients of `x`, computed in fp64. `refused.<name>` marks a function with parameters of
@@ -14,7 +14,7 @@ from transformers.activations import ACT2FN
 
 
 def main():
-    root = pathlib.Path(__file__).parents[1] / "models" / "fixtures"
+    root = pathlib.Path(__file__).parents[1] / "models" / "layers" / "fixtures"
     path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else root / "activations.safetensors"
     torch.manual_seed(5)
     # Both sides of every bend (-3, 0, 3, 6, 10 and softplus' 20), and far from all of them.

@@ -129,7 +129,7 @@ def make(name):
     folder = FOLDER / name
     torch.manual_seed(sum(name.encode()))
     is_encoder = name.startswith(("bert", "roberta"))
-    few_positions = is_encoder or name in ("gpt2", "gpt2_untied")
+    few_positions = is_encoder or (name.startswith("gpt2") and name != "gpt2_long")
     kind = AutoModelForMaskedLM if is_encoder else AutoModelForCausalLM
     more = {} if few_positions or name == "gpt2_long" else dict(max_position_embeddings=POSITIONS)
     model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32, **more)

@@ -23,8 +23,9 @@ BOOST_AUTO_TEST_SUITE(activations)
 namespace {
 
 struct peer_values {
-  formats::safetensors_file file = take(formats::safetensors_file::open(
-      std::filesystem::path(troupe::places::source_dir) / "tests" / "models" / "fixtures" / "activations.safetensors"));
+  formats::safetensors_file file =
+      take(formats::safetensors_file::open(std::filesystem::path(troupe::places::source_dir) / "tests" / "models" /
+                                           "layers" / "fixtures" / "activations.safetensors"));
 
   [[nodiscard]] at::Tensor load(const std::string& name) const {
     const auto* entry = file.find(name);

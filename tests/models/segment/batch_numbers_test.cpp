@@ -2,6 +2,7 @@
 #include "models/segment/batch_numbers.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <boost/test/unit_test.hpp>
 

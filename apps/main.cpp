@@ -41,8 +41,11 @@
 #include "apps/run/launch_processes.hpp"
 #include "apps/run/train_options.hpp"
 #include "apps/simulate/calibrate_command.hpp"
+#include "apps/simulate/interruption_command.hpp"
 #include "apps/simulate/job_prediction.hpp"
+#include "apps/simulate/search_command.hpp"
 #include "apps/simulate/simulate_command.hpp"
+#include "apps/simulate/sweep_command.hpp"
 #include "apps/simulate/table_prediction.hpp"
 
 namespace {
@@ -131,6 +134,9 @@ int run(int argc, char** argv) {
   if (simulate.chosen()) {
     if (const auto ok = simulate.check_options(); !ok) return apps::failed(ok.error());
     if (simulate.reads_table()) return apps::show_predictions(simulate.arguments().measured, simulate.arguments().form);
+    if (simulate.sweeps()) return apps::show_sweep(simulate.arguments());
+    if (simulate.searches()) return apps::show_search(simulate.arguments());
+    if (simulate.predicts_failures()) return apps::show_interruptions(simulate.arguments());
     if (simulate.predicts_job()) return apps::show_job_prediction(simulate.arguments());
     return execute_trainer(argc, argv);  // it has the actors
   }

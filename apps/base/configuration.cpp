@@ -86,6 +86,10 @@ config::load_result read_configuration(const common_arguments& a, std::optional<
   return load_with(a, std::move(options));
 }
 
+config::load_result checked_configuration(const common_arguments& a, intent why) {
+  return load(a, std::nullopt, why, config::reading::job);
+}
+
 std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps, intent why,
                                                  config::reading read_as, const asking& besides, bool is_said) {
   auto loaded = load(a, steps, why, read_as, besides);

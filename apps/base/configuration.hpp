@@ -24,6 +24,9 @@ struct common_arguments {
 /// programs to start.
 config::load_result read_configuration(const common_arguments& a, std::optional<uint64_t> steps);
 
+/// Returns the configuration, or all that is wrong with it, its model and its batches included. Prints nothing.
+config::load_result checked_configuration(const common_arguments& a, intent why);
+
 /// Returns the configuration, or nothing if the file was refused; every problem has then been printed. If only the
 /// model or the batches of a job are refused, `besides` adds further problems. `is_said` false prints nothing, since
 /// another process has printed it.

@@ -17,13 +17,6 @@ using ordered_object = nlohmann::ordered_json;
 
 constexpr double tera = 1e12;
 
-std::string verdict_of(const hardware_prediction& p) {
-  const auto fit = p.fit();
-  if (!fit) return "unknown";
-  if (*fit == hardware::fit_of_memory::exceeds) return "exceeds";
-  return *fit == hardware::fit_of_memory::close ? "close" : "fits";
-}
-
 /// Returns how the peak of memory fits, with its margin.
 std::string fit_sentence(const hardware_prediction& p) {
   if (p.memory.empty()) return fmt::format("memory is not predicted: {}", p.no_memory);
@@ -80,6 +73,13 @@ ordered_object quantity_object(const predicted_quantity& of) {
 }
 
 }  // namespace
+
+std::string verdict_of(const hardware_prediction& p) {
+  const auto fit = p.fit();
+  if (!fit) return "unknown";
+  if (*fit == hardware::fit_of_memory::exceeds) return "exceeds";
+  return *fit == hardware::fit_of_memory::close ? "close" : "fits";
+}
 
 std::string prediction_as_text(const prediction_request& asked, const hardware_prediction& p) {
   const auto& step = p.step.price;

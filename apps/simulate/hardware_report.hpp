@@ -14,6 +14,9 @@ struct prediction_request {
   std::string batch;  ///< sentence about which global batch was taken
 };
 
+/// Returns how the peak of memory fits the card, in one word: fits, close, exceeds, or unknown if it is not predicted.
+std::string verdict_of(const hardware_prediction& found);
+
 /// Returns the text; its first line has the step, and whether the peak of memory fits.
 std::string prediction_as_text(const prediction_request& asked, const hardware_prediction& found);
 std::string prediction_as_json(const prediction_request& asked, const hardware_prediction& found);

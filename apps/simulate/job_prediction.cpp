@@ -10,6 +10,7 @@
 
 #include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/simulate/candidate.hpp"
 #include "apps/simulate/hardware_report.hpp"
 #include "hardware/catalogue.hpp"
 #include "job/model/configured_model.hpp"
@@ -38,16 +39,6 @@ std::string batch_with_ranks(const config::job_config& before, const config::job
   return fmt::format("{}; the file's is {} on {} data ranks, and changes with them because {}", taken,
                      before.train_batch_size, before.parallel.data,
                      job.elasticity.enabled ? "elasticity chooses it" : "it gives no train_batch_size");
-}
-
-/// Returns the overrides with which the job has `ranks` ranks.
-core::result<std::vector<std::string>> overrides_for(const config::loaded& before, uint64_t ranks) {
-  if (!before.config.open_degrees.empty())
-    return core::refused("--ranks: wanted a job whose degrees are numbers, got one with degrees that are auto");
-  TROUPE_ASSIGN(const uint32_t data, data_degree_for(before.config.parallel, ranks));
-  std::vector<std::string> out{fmt::format("parallel.data={}", data)};
-  if (before.config.parallel.all) out.push_back(fmt::format("parallel.ranks={}", ranks));
-  return out;
 }
 
 /// Returns other stacks of the same card with constants of steps, as the end of a sentence; empty if there are none.

@@ -9,6 +9,8 @@
 #include "apps/base/idle_options.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/plan/rate_options.hpp"
+#include "config/document/scalars.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 
@@ -53,11 +55,53 @@ simulate_command::simulate_command(CLI::App& parent)
       ->add_option("--ranks", a.ranks,
                    "with a job and --hardware: set parallel.data so that the job has this many ranks")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40U));
-  command_->add_option("--out", a.measured.out, "write every prediction, its interval and its parts to this CSV file");
+  command_
+      ->add_option("--sweep", a.sweeps,
+                   "with a job and --hardware: predict it with every value of a key, such as "
+                   "zero_optimization.stage=0:3 or parallel.tensor=1,2,4; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUES");
+  auto* search = command_->add_flag("--search", a.searches,
+                                    "with a job and --hardware: the fastest degrees, micro-batches, schedules, stages "
+                                    "of ZeRO and recomputation that fit, and their YAML");
+  command_->add_option("--memory", a.memory_bytes, "memory of a GPU for --search, e.g. 80GiB; by default the card's")
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(search);
+  auto* mtbf = command_->add_option("--mtbf", a.mtbf,
+                                    "with a job and --hardware: mean time between failures of the job, such as 6h: the "
+                                    "useful share of time, and the best checkpoint.every_steps");
+  command_->add_option("--hours", a.hours, "length of each simulated run with failures")
+      ->check(positive_number(false))
+      ->needs(mtbf)
+      ->capture_default_str();
+  command_->add_option("--runs", a.runs, "how many runs with failures are simulated")
+      ->check(CLI::Range(uint64_t{2}, uint64_t{1'000'000}))
+      ->needs(mtbf)
+      ->capture_default_str();
+  command_->add_option("--restart", a.restart_s, "seconds from a failure to the next step")
+      ->check(positive_number(false))
+      ->needs(mtbf)
+      ->capture_default_str();
+  command_->add_option("--write", a.write_gb_per_s, "GB/s with which each rank writes its part of a checkpoint")
+      ->check(positive_number(false))
+      ->needs(mtbf)
+      ->capture_default_str();
+  command_->add_option("--out", a.measured.out,
+                       "write every prediction of --table or --sweep, with its parts, to this CSV file");
   add_json(*command_, a.form);
 }
 
-core::result<void> simulate_command::check_options() const {
+core::result<void> simulate_command::check_options() {
+  if (predicts_failures()) {
+    const auto seconds = config::seconds_in(
+        {.kind = config::node_kind::plain, .at = {}, .text = arguments_.mtbf, .items = {}, .entries = {}});
+    if (!seconds || !(*seconds > 0))
+      return core::refused(
+          fmt::format("--mtbf: wanted a time above 0, such as 6h or 30min, got {}", core::shown(arguments_.mtbf)));
+    arguments_.mtbf_s = *seconds;
+  }
+  if (sweeps() + searches() + predicts_failures() > 1)
+    return core::refused("--sweep, --search and --mtbf: wanted one of them");
   if (arguments_.file.empty() && !reads_table())
     return core::refused("simulate: wanted the file of a job, or --table FILE.csv with measurements to predict");
   if (!arguments_.file.empty() && reads_table())
@@ -68,13 +112,20 @@ core::result<void> simulate_command::check_options() const {
   if (predicts_job() && arguments_.measured.hardware.size() > 1)
     return core::refused(fmt::format("--hardware: wanted one card or stack for a job, got {}",
                                      fmt::join(arguments_.measured.hardware, ",")));
-  return refuse_idle(given_in(*command_), {{reads_table(), "a table of measurements, --table", {"--out"}},
-                                           {predicts_job(), "a job with --hardware", {"--ranks"}},
-                                           {!reads_table(), "a job", {"--set", "--strict"}},
-                                           {!reads_table() && !predicts_job(),
-                                            "a job on the virtual clock, without --hardware",
-                                            {"--steps", "--fault", "--seed", "--ranks-per-host", "--network",
-                                             "--measure", "--disk-read", "--disk-write", "--trace"}}});
+  return refuse_idle(
+      given_in(*command_),
+      {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
+       {predicts_job(),
+        "a job with --hardware",
+        {"--ranks", "--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
+       {!reads_table() && (!predicts_job() || predicts_failures()),
+        "a job on the virtual clock, without --hardware, and --mtbf",
+        {"--seed"}},
+       {!reads_table(), "a job", {"--set", "--strict"}},
+       {!reads_table() && !predicts_job(),
+        "a job on the virtual clock, without --hardware",
+        {"--steps", "--fault", "--ranks-per-host", "--network", "--measure", "--disk-read", "--disk-write",
+         "--trace"}}});
 }
 
 }  // namespace troupe::apps

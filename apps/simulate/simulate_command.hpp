@@ -1,6 +1,7 @@
 // Owns the options of `troupe simulate`: of FILE, a job that runs on a virtual clock (job_simulation.hpp, which only
-// troupe-train has); of FILE with --hardware, a job that is predicted on other hardware (job_prediction.hpp); and of
-// --table, measurements whose rows are predicted (table_prediction.hpp).
+// troupe-train has); of FILE with --hardware, a job that is predicted on other hardware (job_prediction.hpp), swept
+// (sweep_command.hpp), searched (search_command.hpp) or interrupted (interruption_command.hpp); and of --table,
+// measurements whose rows are predicted (table_prediction.hpp).
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,17 @@ struct simulate_arguments : common_arguments, rate_arguments {
   uint32_t ranks_per_host = 0;      ///< consecutive ranks of each host; 0: by cluster.hosts, else all on one host
   double network_gb_per_s = 0;      ///< rate between two hosts in 10^9 bytes per second; 0: the usual one
   output_form form = output_form::text;
-  uint64_t ranks = 0;        ///< number of ranks that parallel.data is set for; 0: the file's
-  table_arguments measured;  ///< of --table and --hardware; its path is empty for a job
+  uint64_t ranks = 0;               ///< number of ranks that parallel.data is set for; 0: the file's
+  std::vector<std::string> sweeps;  ///< KEY=VALUES (sweep.hpp); empty: no sweep
+  bool searches = false;            ///< every way to divide the step is priced
+  uint64_t memory_bytes = 0;        ///< memory of a GPU that a search may use; 0: that of the card
+  std::string mtbf;                 ///< mean time between failures of the job, as typed; empty: none are predicted
+  double mtbf_s = 0;                ///< the same in seconds
+  double hours = 100;               ///< length of a simulated run with failures
+  uint64_t runs = 200;              ///< number of such runs
+  double restart_s = 300;           ///< seconds from a failure to the first step after it
+  double write_gb_per_s = 1;        ///< 10^9 bytes per second with which a rank writes its part of a checkpoint
+  table_arguments measured;         ///< of --table and --hardware; its path is empty for a job
 };
 
 class simulate_command : public program_command {
@@ -34,12 +44,16 @@ class simulate_command : public program_command {
   explicit simulate_command(CLI::App& parent);
 
   [[nodiscard]] const simulate_arguments& arguments() const { return arguments_; }
+  [[nodiscard]] bool sweeps() const { return !arguments_.sweeps.empty(); }
+  [[nodiscard]] bool searches() const { return arguments_.searches; }
+  [[nodiscard]] bool predicts_failures() const { return !arguments_.mtbf.empty(); }
   /// True if the rows of a table are predicted, and no job is simulated.
   [[nodiscard]] bool reads_table() const { return !arguments_.measured.table.empty(); }
   /// True if a job is predicted on the hardware that --hardware names, and not simulated.
   [[nodiscard]] bool predicts_job() const { return !reads_table() && !arguments_.measured.hardware.empty(); }
-  /// Refuses neither FILE nor --table, both, several stacks for a job, and options of another use.
-  [[nodiscard]] core::result<void> check_options() const;
+  /// Reads the time of --mtbf. Refuses neither FILE nor --table, both, several stacks for a job, and options of another
+  /// use.
+  core::result<void> check_options();
 
  private:
   simulate_arguments arguments_;

@@ -111,6 +111,8 @@ struct layer_info {
   /// True for a layer that is computed in row tiles: the gradient of its weight belongs to the input part of a split
   /// backward.
   bool is_tiled = false;
+  /// Rows (tokens of a micro-batch) that the layer computes; 0: unknown, as for a host program's layers.
+  uint64_t rows = 0;
 };
 
 }  // namespace troupe::core

@@ -268,6 +268,7 @@ void add_unit(const extent& e, std::string name, std::vector<segment_layers> seg
           l.kind == layer_kind::linear ? e.product(static_cast<double>(l.in), static_cast<double>(l.out)) : 0;
       products += flops;
       l.product_flops = flops;
+      l.rows = static_cast<uint64_t>(l.kind == layer_kind::norm && e.own_tokens > 0 ? e.own_tokens : e.tokens);
       l.is_tiled = index++ >= plain.size();
       if (!l.is_tiled) segment.weight_flops += flops;
       table.layers.push_back(std::move(l));

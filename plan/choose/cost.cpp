@@ -4,6 +4,7 @@
 #include <queue>
 #include <tuple>
 
+#include "plan/choose/cost_terms.hpp"
 #include "plan/choose/waits.hpp"
 #include "plan/group_exchange.hpp"
 #include "plan/kinds.hpp"
@@ -29,7 +30,8 @@ uint64_t saved_bytes(const rank_plan& p, const instruction& x) {
   return n;
 }
 
-/// Returns the bytes of memory that an instruction touches.
+}  // namespace
+
 uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
   switch (row_of(x.kind).bytes) {
     case touched::nothing:
@@ -62,6 +64,8 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
   }
   return 0;
 }
+
+namespace {
 
 /// Simulates all ranks at once: visits instructions in the order of the times at which they may start, which is when
 /// the instructions that they wait for have ended and their line is free. A line is a lane of a rank; on the fabric
@@ -202,6 +206,14 @@ cost_model default_costs(core::dtype parameter, bool native_products) {
   return out;
 }
 
+cost_model measured_model(const machine_costs& machine, cost_model disk) {
+  disk.machine = machine;
+  disk.flops_per_s = machine.product_flops_per_s;
+  disk.copy_bytes_per_s = machine.copy_bytes_per_s;
+  disk.latency_s = machine.wakeup_s;
+  return disk;
+}
+
 cost_model card_costs(core::dtype parameter) {
   constexpr double of_products = 0.5, of_bytes = 0.75;
   const bool is_short = parameter == core::dtype::bf16 || parameter == core::dtype::f16;
@@ -239,7 +251,8 @@ double predicted_seconds(const rank_plan& p, const instruction& x, const cost_mo
     const double rate = bytes == touched::disk_read ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
     return costs.disk_latency_s + static_cast<double>(x.moved_bytes) * p.options().ranks() / rate;
   }
-  if (p.options().tiers.apart && costs.device_bytes_per_s > 0) return seconds_on_card(p, x, costs);
+  if (is_priced_by_card(p, costs)) return seconds_on_card(p, x, costs);
+  if (costs.machine.is_known()) return measured_terms_seconds(p, x, costs);
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "plan/choose/machine_costs.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
@@ -24,7 +25,13 @@ struct cost_model {
   /// to host memory. 0: there is no such device. Otherwise `flops_per_s` is the device's rate, and `copy_bytes_per_s`
   /// the rate of updates on the host.
   double device_bytes_per_s = 0, link_bytes_per_s = 0;
+  /// Constants measured on this machine, by which instructions on the CPU are priced as sums of terms (cost_terms.hpp).
+  machine_costs machine = {};
 };
+
+/// Returns a cost model with measured constants: its rates are those of large products and of copies, its latency that
+/// of a message. `disk`: the cost model whose rates of the disk are kept.
+cost_model measured_model(const machine_costs& machine, cost_model disk);
 
 /// Returns the default rates of a CPU for parameters of this dtype. For 16-bit types, flops_per_s is about twice the
 /// rate of fp32 if the processor multiplies 16-bit numbers natively (`core::multiplies_natively`), else a little less
@@ -34,6 +41,14 @@ cost_model default_costs(core::dtype parameter, bool native_products = true);
 /// Returns the assumed rates of a GPU that was not measured, for this dtype of parameters: half of the flops per second
 /// and three quarters of the bytes per second in NVIDIA's data sheet of the A100 (80 GB, PCIe).
 cost_model card_costs(core::dtype parameter);
+
+/// Returns the bytes of memory that an instruction touches; 0 for transfers to and from a disk.
+uint64_t touched_bytes(const rank_plan& p, const instruction& x);
+
+/// True if instructions are priced by the rates of a device with memory of its own.
+inline bool is_priced_by_card(const rank_plan& p, const cost_model& costs) {
+  return p.options().tiers.apart && costs.device_bytes_per_s > 0;
+}
 
 /// Returns the seconds of the instruction alone, from the moment when it may start (a collective: when all members have
 /// started it).

@@ -1,0 +1,64 @@
+// Owns the measured constants by which an instruction's time is a sum of terms: their names, units and meanings, the
+// time of one matrix product, and how a product's constants follow from measured products. Measures nothing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace troupe::plan {
+
+/// Measured constants of one core of a machine while all its cores compute, for one type of parameters. All 0: nothing
+/// was measured, and times follow from cost_model's rates. Units and meanings are in machine_constants().
+struct machine_costs {
+  double product_flops_per_s = 0;
+  double product_fill_m = 0, product_fill_n = 0, product_fill_k = 0;
+  double attention_flops_per_s = 0, attention_backward_flops_per_s = 0;
+  double elementwise_bytes_per_s = 0, activation_bytes_per_s = 0, loss_bytes_per_s = 0;
+  double copy_bytes_per_s = 0, reduce_bytes_per_s = 0, update_bytes_per_s = 0;
+  double launch_s = 0, wakeup_s = 0;
+
+  /// True if the constants were measured.
+  [[nodiscard]] bool is_known() const { return product_flops_per_s > 0; }
+  bool operator==(const machine_costs&) const = default;
+};
+
+/// One constant: name and unit as files spell them, and the field with its value.
+struct machine_constant {
+  std::string_view name, unit, meaning;
+  double machine_costs::*field;
+  bool divides;  ///< true for a rate, which is above 0; other constants may be 0
+};
+
+/// Returns the constants in the order of files.
+std::span<const machine_constant> machine_constants();
+
+/// Sizes of a matrix product: m x k by k x n.
+struct product_size {
+  uint64_t m = 0, n = 0, k = 0;
+  [[nodiscard]] double flops() const {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+  bool operator==(const product_size&) const = default;
+};
+
+/// Returns the seconds of one product: 2 (m + fill_m) (n + fill_n) (k + fill_k) / product_flops_per_s. The constants
+/// `fill` are what a library spends on the edges of tiles, on packing its factors and on writing the result, expressed
+/// in rows, columns and summands.
+double product_seconds(const machine_costs& costs, const product_size& size);
+
+/// Four measured products from which the four constants of products follow: one of large sizes, and three that have one
+/// size smaller and the other sizes equal.
+struct measured_products {
+  product_size large;
+  double large_s = 0;
+  uint64_t small_m = 0, small_n = 0, small_k = 0;  ///< sizes of the smaller products in their small dimension
+  double small_m_s = 0, small_n_s = 0, small_k_s = 0;
+};
+
+/// Sets the constants of products so that product_seconds() returns the four measured times. A smaller product that
+/// took less than its share of the large one has no fill; one that took as long as the large one has as much fill as
+/// the large size. Requires times above 0 and small sizes below the large ones.
+void fit_products(const measured_products& measured, machine_costs& costs);
+
+}  // namespace troupe::plan

@@ -141,7 +141,10 @@ int run(int argc, char** argv) {
     return execute_trainer(argc, argv);  // it has the actors
   }
   if (schedule.chosen()) return schedule.run();
-  if (calibrate.chosen()) return calibrate.run();
+  if (calibrate.chosen()) {
+    if (const auto ok = calibrate.check_options(); !ok) return apps::failed(ok.error());
+    return calibrate.measures() ? execute_trainer(argc, argv) : calibrate.run();
+  }
   if (analyse.chosen()) return analyse.run();
   if (checkpoint.chosen()) return checkpoint.run();
   if (compress.chosen()) return compress.computes() ? execute_trainer(argc, argv) : compress.run({});

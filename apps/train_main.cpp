@@ -17,7 +17,9 @@
 #include "apps/plan/plan_command.hpp"
 #include "apps/run/train.hpp"
 #include "apps/run/train_options.hpp"
+#include "apps/simulate/calibrate_command.hpp"
 #include "apps/simulate/job_simulation.hpp"
+#include "apps/simulate/machine_calibration.hpp"
 #include "apps/simulate/simulate_command.hpp"
 #include "models/cuda/open.hpp"
 
@@ -44,6 +46,7 @@ int run(int argc, char** argv) {
   add_train_options(*train_command, t);
   plan_command plan(app);
   simulate_command simulate(app);
+  calibrate_command calibrate(app);
   compress_command compress(app);
   evaluate_command evaluate(app);
   read_numbers_as_files_do(app);
@@ -56,6 +59,7 @@ int run(int argc, char** argv) {
   }
   if (compress.chosen()) return compress.run(open_calibration);
   if (evaluate.chosen()) return run_evaluation(evaluate);
+  if (calibrate.chosen()) return calibrate_machine(calibrate.form());
   if (simulate.chosen()) return show_simulation(simulate.arguments(), measured_products);
   return plan.chosen() ? plan.run(measured_products) : train(t);
 }

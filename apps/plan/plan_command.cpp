@@ -41,6 +41,8 @@ plan_command::plan_command(CLI::App& app)
   command_->add_flag("--estimate", arguments_.estimate,
                      "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
   command_->add_flag("--explain", arguments_.explain, "what each pass added, moved and removed, and why");
+  command_->add_option("--explain-cost", arguments_.explain_cost,
+                       "the terms of one instruction's predicted time: its id in --format table, of --rank");
 }
 
 core::result<void> plan_command::check_options() const {
@@ -48,7 +50,8 @@ core::result<void> plan_command::check_options() const {
   const auto given = given_in(*command_);
   const auto is_given = [&](const std::string& name) { return std::ranges::find(given, name) != given.end(); };
   std::string shows;  // the option on the command line whose output replaces the summary; empty: none
-  for (const std::string name : {"--layers", "--fit", "--degrees", "--explain", "--estimate", "--format"}) {
+  for (const std::string name :
+       {"--layers", "--fit", "--degrees", "--explain", "--explain-cost", "--estimate", "--format"}) {
     if (!is_given(name)) continue;
     if (!shows.empty())
       return core::refused(fmt::format("{}: cannot be combined with {}; give one of them", name, shows));

@@ -71,7 +71,8 @@ core::result<plan::fit_request> fit_request_of(const config::job_config& c, plan
                   .swap_gradients = true,
                   .resident_parameters = true,
                   .ratio = true};
-  request.costs = costs_of(swapping_to(folder, c), a, products);
+  TROUPE_ASSIGN(auto chosen, costs_of(swapping_to(folder, c), a, products));
+  request.costs = chosen.costs;
   return request;
 }
 

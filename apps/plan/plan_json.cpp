@@ -59,7 +59,7 @@ uint64_t parameters_of(const plan::rank_plan& p) {
 }  // namespace
 
 std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
-                         const plan::timeline* saving) {
+                         const plan::timeline* saving, const std::string& source) {
   const auto& p = *timeline.plans[mine];
   const auto& t = timeline.ranks[mine];
   const auto moved = plan::traffic_of(p);
@@ -79,6 +79,7 @@ std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline
              {"compute_s", t.compute_s},
              {"communication_s", t.communication_s},
              {"exposed_s", t.exposed_s}}},
+           {"rates", source},
            {"disk",
             {{"read_bytes", moved.read},
              {"written_bytes", moved.written},

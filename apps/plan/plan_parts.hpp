@@ -59,6 +59,6 @@ std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& 
 /// the predicted step of the plan with index `mine`, the instructions and idle time of its lanes, and its disk traffic.
 /// `saving` is the timeline of a step in which a checkpoint is saved; null: the job saves none.
 std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
-                         const plan::timeline* saving);
+                         const plan::timeline* saving, const std::string& source);
 
 }  // namespace troupe::apps

@@ -12,6 +12,7 @@
 #include "apps/plan/plan_costs.hpp"
 #include "apps/plan/plan_fit.hpp"
 #include "apps/plan/plan_parts.hpp"
+#include "apps/plan/show_cost.hpp"
 #include "core/math.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
@@ -103,7 +104,7 @@ void show_row_tiles(const job::blueprint& b) {
 }
 
 void show_summary(const job::blueprint& b, const shown_plans& shown, const plan::timeline& timeline,
-                  const plan::cost_model& costs) {
+                  const plan::cost_model& costs, const std::string& source) {
   const auto& mine = *shown.plans[shown.mine];
   std::printf("%s", plan::memory_summary(timeline).c_str());
   if (b.pipeline.is_cut()) std::printf("%s%s", stages_summary(b).c_str(), moves_summary(b).c_str());
@@ -125,6 +126,8 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
                 costs.flops_per_s / 1e12,
                 assumed ? "half of an A100's (--measure takes those of this machine's GPU)" : "measured now",
                 costs.device_bytes_per_s / 1e9, costs.link_bytes_per_s / 1e9);
+  } else {
+    std::printf("by %s\n", source.c_str());
   }
   if (!b.early.note.empty()) std::printf("%s\n", b.early.note.c_str());
   if (const auto tiers = plan::tiers_as_text(timeline, shown.mine); !tiers.empty()) {
@@ -197,7 +200,9 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   if (a.fit) return show_fit(of_some_degrees(loaded->config), a, products);
   if (!a.degrees)
     if (const auto ok = check_rates(a, loaded->config); !ok) return failed(ok.error());
-  const auto costs = costs_of(loaded->config, a, products);
+  const auto chosen = costs_of(loaded->config, a, products);
+  if (!chosen) return failed(chosen.error());
+  const auto& costs = chosen->costs;
   if (a.degrees) return show_degrees(*loaded, a, costs);
   if (const auto refused = take_predicted_degrees(*loaded, costs)) return *refused;
   auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), {}, &costs);
@@ -225,10 +230,11 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
       return 1;
     }
   if (a.explain) return show_accounts(*b, mine, a);
+  if (a.explain_cost) return show_cost(mine, *a.explain_cost, costs, chosen->source, a.form);
   if (a.form == output_form::json) {
     std::optional<plan::timeline> saved;
     if (!saving.plans.empty() && !a.saving) saved = saving.predicted(costs);
-    std::printf("%s", plan_as_json(*b, timeline, shown.mine, saved ? &*saved : nullptr).c_str());
+    std::printf("%s", plan_as_json(*b, timeline, shown.mine, saved ? &*saved : nullptr, chosen->source).c_str());
   } else if (a.estimate) {
     std::printf("%s", estimate_summary(*b, costs).c_str());
   } else if (a.format == "table") {
@@ -240,7 +246,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   } else if (a.format == "perfetto") {
     std::printf("%s", plan::as_perfetto(timeline).c_str());
   } else {
-    show_summary(*b, shown, timeline, costs);
+    show_summary(*b, shown, timeline, costs, chosen->source);
     if (const auto adapters = job::adapters_sentence(*b->tensor.whole); !adapters.empty())
       std::printf("%s\n", adapters.c_str());
     if (const uint32_t end = mine.table().first_trained_unit(); end > plan::first_of_model(*mine.layout))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "apps/base/configuration.hpp"
@@ -23,7 +24,8 @@ struct plan_arguments : common_arguments, rate_arguments {
   bool layers = false;
   output_form form = output_form::text;  ///< text or JSON, for the outputs summary, degrees, layers and explain
   bool estimate = false;  ///< true: rules of thumb are shown next to the plan's own peak of memory, instead of a format
-  bool explain = false;   ///< true: the changes of each pass to the rank's plan are shown, instead of a format
+  std::optional<uint32_t> explain_cost;  ///< instruction whose predicted time is shown by terms, instead of a format
+  bool explain = false;  ///< true: the changes of each pass to the rank's plan are shown, instead of a format
 };
 
 /// Prints the plans. Exit codes: 0 done, 1 the output cannot be shown, 2 bad input. `products` is used if `measure` is

@@ -9,6 +9,7 @@
 
 #include "apps/base/common_options.hpp"
 #include "apps/base/exit_code.hpp"
+#include "apps/base/idle_options.hpp"
 #include "apps/simulate/calibrate_report.hpp"
 #include "core/text.hpp"
 #include "hardware/calibration.hpp"
@@ -17,18 +18,25 @@
 namespace troupe::apps {
 
 calibrate_command::calibrate_command(CLI::App& app)
-    : program_command(app, "calibrate", "fits the constants of a stack to a table of measurements") {
-  command_
-      ->add_option("--fit", arguments_.table,
-                   "a CSV file of measurements, as troupe simulate --table reads it; rows of other cards are left out")
-      ->required();
+    : program_command(app, "calibrate",
+                      "measures this machine in 10 s, for the predictions of plan and simulate; or fits the constants "
+                      "of a stack to a table of measurements") {
+  command_->add_option(
+      "--fit", arguments_.table,
+      "a CSV file of measurements, as troupe simulate --table reads it; rows of other cards are left out");
   command_
       ->add_option("--hardware", hardware_,
                    "the stack whose constants with an expectation are fitted, or a card with one stack for such tables")
-      ->type_name(hardware_choices())
-      ->required();
+      ->type_name(hardware_choices());
   command_->add_option("--out", arguments_.out, "write the fitted stack to this file, NAME.yaml, for --hardware");
   add_json(*command_, form_);
+}
+
+core::result<void> calibrate_command::check_options() const {
+  if (measures()) return refuse_idle(given_in(*command_), {{false, "a fit, --fit TABLE.csv", {"--hardware", "--out"}}});
+  if (hardware_.empty())
+    return core::refused(fmt::format("--hardware: wanted the stack to fit, one of {}", hardware_choices()));
+  return {};
 }
 
 int calibrate_command::run() {

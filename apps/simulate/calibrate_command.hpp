@@ -1,17 +1,24 @@
-// Owns `troupe calibrate`: fits the constants of a stack to a table of measurements.
+// Owns the options of `troupe calibrate`: with --fit, fits the constants of a stack to a table of measurements;
+// without, measures this machine (machine_calibration.hpp), for which the caller needs LibTorch.
 #pragma once
 
 #include "apps/base/output_form.hpp"
 #include "apps/base/program_command.hpp"
 #include "apps/simulate/measured_table.hpp"
+#include "core/error.hpp"
 
 namespace troupe::apps {
 
 class calibrate_command : public program_command {
  public:
   explicit calibrate_command(CLI::App& app);  ///< adds the command
-  /// Runs the command and returns the exit code.
+  /// True if this machine is measured.
+  [[nodiscard]] bool measures() const { return arguments_.table.empty(); }
+  [[nodiscard]] output_form form() const { return form_; }
+  /// Fits the constants and returns the exit code.
   [[nodiscard]] int run();
+  /// Refuses options of --fit without it.
+  [[nodiscard]] core::result<void> check_options() const;
 
  private:
   table_arguments arguments_;

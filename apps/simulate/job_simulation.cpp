@@ -26,7 +26,9 @@ int show_simulation(const simulate_arguments& a, const job::product_meter& produ
   }
   auto loaded = load_configuration(a, std::nullopt, intent::plan);
   if (!loaded) return 2;
-  const auto costs = costs_of(loaded->config, a, products);
+  const auto chosen = costs_of(loaded->config, a, products);
+  if (!chosen) return failed(chosen.error());
+  const auto& costs = chosen->costs;
   if (const auto refused = take_predicted_degrees(*loaded, costs)) return *refused;
   const auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), {}, &costs);
   if (!b) return failed(b.error());

@@ -1,0 +1,39 @@
+#include "apps/plan/plan_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <utility>
+
+#include "apps/base/error_line.hpp"
+#include "job/blueprint.hpp"
+
+namespace troupe::apps {
+
+job::machine_identity own_machine() {
+  return job::this_machine("troupe " TROUPE_VERSION ", LibTorch " TROUPE_LIBTORCH_VERSION);
+}
+
+core::result<chosen_costs> costs_of(const config::job_config& c, const rate_arguments& a,
+                                    const job::product_meter& products) {
+  chosen_costs out;
+  if (a.measure) {
+    out.costs = job::measured_costs(c, products, [](const std::string& line) { print_error_line(line); });
+    out.source = "rates measured now";
+  } else {
+    out.costs = job::usual_costs(c);
+    if (c.device == core::device_kind::cpu) {
+      const auto machine = own_machine();
+      TROUPE_ASSIGN(const auto kept, job::open_kept_costs(job::kept_costs_file(machine), machine));
+      auto by = kept ? job::model_by(*kept, c.parameter_dtype(), out.costs, static_cast<double>(std::time(nullptr)))
+                     : std::nullopt;
+      if (by) out.costs = by->costs;
+      out.source = by ? "constants " + by->source : "usual rates of a CPU; troupe calibrate measures this machine's";
+    }
+  }
+  if (a.disk_read_gb_per_s > 0) out.costs.disk_read_bytes_per_s = a.disk_read_gb_per_s * 1e9;
+  if (a.disk_write_gb_per_s > 0) out.costs.disk_bytes_per_s = a.disk_write_gb_per_s * 1e9;
+  return out;
+}
+
+}  // namespace troupe::apps

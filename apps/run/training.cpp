@@ -26,6 +26,7 @@
 #include "apps/page/page.hpp"
 #include "apps/page/page_access.hpp"
 #include "apps/page/page_state.hpp"
+#include "apps/plan/plan_costs.hpp"
 #include "apps/run/asking/ask_socket.hpp"
 #include "apps/run/changed_keys.hpp"
 #include "apps/run/export_target.hpp"
@@ -160,6 +161,7 @@ class training {
     }
     const bool is_exported = export_weights();
     tell_place(*end);
+    foretell(*end);
     say_end(*end, arguments_, unit());
     if (process_ == nullptr) {
       if (!schedule_.is_empty()) log_line(style_, schedule_.sentence(end->steps));
@@ -194,6 +196,21 @@ class training {
                         "with: {}; copy them by hand",
                         exported_.string(), copied.error().text)});
     return false;
+  }
+
+  /// Stores the predicted step in `end`, beside what was measured. Jobs of many ranks are not predicted at their end.
+  void foretell(end_summary& end) const {
+    constexpr uint32_t most_ranks = 64;
+    const uint32_t ranks = session_->training_plan(0).options().ranks();
+    if (end.trained == 0 || ranks > most_ranks) return;
+    const auto costs = costs_of(*config_, {}, {});
+    if (!costs) return apps::warn("the step is not predicted: " + costs.error().text);
+    std::vector<std::shared_ptr<const plan::rank_plan>> plans;  // the session owns them
+    for (uint32_t r = 0; r < ranks; ++r) plans.emplace_back(std::shared_ptr<void>(), &session_->training_plan(r));
+    uint64_t bytes = 0;
+    for (const auto& m : end.memory) bytes += m.resident.total() + m.activations_peak_bytes;
+    end.step_foretold =
+        compared(figures_of(plan::predict(plans, costs->costs)), end.lanes, end.step_seconds, bytes, costs->source);
   }
 
   /// Stores the folder of the trained model in `end`, and the command that uses the model or resumes the run.

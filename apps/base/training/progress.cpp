@@ -246,13 +246,14 @@ std::string end_json(const end_summary& e) {
       json_string(io.waited_for));
   out += fmt::format(
       ",\"communication_s\":{},\"exposed_s\":{},\"overlap\":{},\"compute_idle_s\":{},\"control\":{},\"work\":{}{},"
-      "\"checkpoints\":{{\"written\":{},\"failed\":{},\"skipped\":{},\"bytes\":{},\"seconds\":{},"
+      "\"foretold\":{},\"checkpoints\":{{\"written\":{},\"failed\":{},\"skipped\":{},\"bytes\":{},\"seconds\":{},"
       "\"waited_seconds\":{}}},\"trace\":{},\"report\":{},\"not_recorded\":{},\"output\":{},\"model\":{},"
       "\"sample\":{}}}\n",
       json_number(e.lanes.communication_s), json_number(e.lanes.exposed_s), telemetry::overlap_json(e.lanes.overlap),
       json_number(e.lanes.idle_s[1]), control_json(e.lanes), work_json(e.lanes.work, e.units, e.peak_flops),
-      e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "", e.checkpoints.written,
-      e.checkpoints.failed, e.checkpoints.skipped, e.checkpoints.bytes, json_number(e.checkpoints.seconds),
+      e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "",
+      e.step_foretold ? foretold_json(*e.step_foretold) : "null", e.checkpoints.written, e.checkpoints.failed,
+      e.checkpoints.skipped, e.checkpoints.bytes, json_number(e.checkpoints.seconds),
       json_number(e.checkpoints.waited_seconds), json_string(e.trace_file), json_string(e.report_file),
       e.num_not_recorded, json_string(e.output_folder), json_string(e.model_place), json_string(e.sample));
   return out;
@@ -387,6 +388,7 @@ std::string end_text(const end_summary& e) {
                      static_cast<unsigned long long>(e.skipped), static_cast<unsigned long long>(e.trained));
     if (const auto hidden = telemetry::overlap_line(e.lanes.overlap); !hidden.empty()) out += hidden + "\n";
     out += memory_line(e) + checkpoint_line(e.checkpoints);
+    if (e.step_foretold) out += foretold_text(*e.step_foretold);
   }
   if (!e.model_place.empty())
     out += "model: " + e.model_place + "\n";

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/session/session.hpp"
 #include "apps/base/training/checkpoints.hpp"
+#include "apps/base/training/foretold.hpp"
 
 namespace troupe::apps {
 
@@ -82,9 +85,11 @@ struct end_summary {
   uint64_t peak_live_elements = 0;
   uint64_t model_elements = 0;
   uint64_t process_peak_bytes = 0;
-  telemetry::step_summary lanes;   ///< summary of the lanes' times over all steps, added by telemetry::add_step
-  std::vector<std::string> units;  ///< [unit]: name of the model's unit
-  double peak_flops = 0;           ///< measured rate of one rank's core in operations per second; 0: unknown
+  telemetry::step_summary lanes;          ///< summary of the lanes' times over all steps, added by telemetry::add_step
+  std::vector<std::string> units;         ///< [unit]: name of the model's unit
+  std::vector<double> step_seconds;       ///< seconds of each step that was not skipped, in their order
+  std::optional<foretold> step_foretold;  ///< the predicted step beside these; nullopt: none was predicted
+  double peak_flops = 0;                  ///< measured rate of one rank's core in operations per second; 0: unknown
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
   std::string no_sample;            ///< reason why a requested text sample is missing

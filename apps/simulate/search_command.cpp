@@ -28,7 +28,7 @@ constexpr size_t most_listed = 10;
 /// Number of ways that are loaded as a user's job would be, to find those that the loader takes.
 constexpr size_t most_loaded = 400;
 /// Number of reasons of refusals that the text shows.
-constexpr size_t most_shown_refusals = 5;
+constexpr size_t most_shown_reasons = 5;
 /// Relative difference of two computations of one price.
 constexpr double rounding = 1e-9;
 
@@ -126,7 +126,7 @@ std::string search_as_text(const simulate_arguments& a, const hardware::stack& b
   std::vector<std::pair<std::string, uint64_t>> refused(r.all.refused.begin(), r.all.refused.end());
   std::ranges::stable_sort(refused, std::ranges::greater{}, [](const auto& one) { return one.second; });
   if (!refused.empty()) out += "\nwithout a price:\n";
-  for (size_t i = 0; i < std::min(refused.size(), most_shown_refusals); ++i)
+  for (size_t i = 0; i < std::min(refused.size(), most_shown_reasons); ++i)
     out += fmt::format("- {} ways: {}\n", refused[i].second, refused[i].first);
   out += "\n# the fastest, to paste into the job\n" + yaml_of(r.ways.best.front().cut.what);
   return out;

@@ -12,6 +12,7 @@
 #include "core/source_file.hpp"
 #include "core/system/cores.hpp"
 #include "core/text.hpp"
+#include "job/machine_load.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::job {
@@ -138,8 +139,7 @@ class kept_reader {
 
 machine_identity this_machine(std::string build, const fs::path& root) {
   machine_identity out;
-  const auto facts = core::read_file(root / "proc/cpuinfo", uint64_t{16} << 20);
-  out.processor = facts ? processor_in(*facts) : "unknown";
+  out.processor = processor_in(kernel_text(root / "proc/cpuinfo"));
   out.cores = core::usable_cores();
   if (const auto memory = storage::all_memory(root))
     out.memory_bytes = memory->machine_bytes / memory_grain_bytes * memory_grain_bytes;

@@ -1,11 +1,23 @@
 #include "job/machine_load.hpp"
 
+#include <fstream>
+
 #include <algorithm>
 #include <vector>
 
 #include "core/number.hpp"
 
 namespace troupe::job {
+
+std::string kernel_text(const std::filesystem::path& file) {
+  constexpr size_t most_bytes = size_t{16} << 20;
+  std::ifstream in(file, std::ios::binary);
+  std::string out;
+  char block[4096];
+  while (out.size() < most_bytes && (in.read(block, sizeof block), in.gcount() > 0))
+    out.append(block, static_cast<size_t>(in.gcount()));
+  return out;
+}
 
 std::optional<processor_times> processor_times_in(std::string_view stat, double ticks_per_s) {
   constexpr std::string_view begin = "cpu ";

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace troupe::job {
+
+/// Returns the text of a file of the kernel, such as /proc/stat, whose size reads as 0; empty if it cannot be read.
+std::string kernel_text(const std::filesystem::path& file);
 
 /// Processor time of all cores since the machine started, in seconds.
 struct processor_times {

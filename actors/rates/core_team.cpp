@@ -62,8 +62,7 @@ core::result<std::vector<double>> repeated_on_cores(uint32_t threads, double sec
   std::string refused;
   try {
     started.reserve(threads);
-    for (auto& member : members)
-      started.emplace_back([&] { repeat_as_member(make, seconds, together, member); });
+    for (auto& member : members) started.emplace_back([&] { repeat_as_member(make, seconds, together, member); });
   } catch (const std::system_error& e) {
     refused = e.what();
     together.count_down(static_cast<std::ptrdiff_t>(threads - started.size()));

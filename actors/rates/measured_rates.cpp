@@ -17,7 +17,6 @@
 #include "actors/opening/own_system.hpp"
 #include "actors/rates/core_team.hpp"
 #include "core/clock.hpp"
-#include "core/source_file.hpp"
 #include "job/machine_load.hpp"
 #include "kernels/layers/causal_attention.hpp"
 #include "kernels/layers/cross_entropy.hpp"
@@ -43,13 +42,14 @@ constexpr double each_s = 0.25;
 constexpr plan::product_size large_product{512, 1024, 512};
 constexpr uint64_t small_size = 32;
 
-/// Sizes of the other operations: their data do not fit into the first cache, as those of a step do not.
+/// Sizes of the other operations: the activations of a layer, which stay in a cache, and states, buckets and copies,
+/// which do not.
 constexpr uint64_t norm_rows = 512, norm_width = 768;
 constexpr uint64_t activation_elements = uint64_t{1} << 20;
 constexpr uint64_t loss_rows = 128, loss_width = 4096;
-constexpr uint64_t copied_bytes = uint64_t{16} << 20;
-constexpr uint64_t summed_elements = uint64_t{2} << 20;
-constexpr uint64_t updated_elements = uint64_t{1} << 20;
+constexpr uint64_t copied_bytes = uint64_t{64} << 20;
+constexpr uint64_t summed_elements = uint64_t{8} << 20;
+constexpr uint64_t updated_elements = uint64_t{8} << 20;
 constexpr kernels::attention_sizes attended{.tokens = 256, .heads = 4, .kv_heads = 4, .head_width = 64};
 constexpr int64_t launched_width = 8;
 constexpr int wakeups = 2000;
@@ -229,8 +229,8 @@ core::result<std::vector<double>> seconds_of_wakeups(uint32_t cores) {
   std::thread busy;
   try {
     if (cores > 1)
-      busy = std::thread(
-          [&] { around = repeated_on_cores(cores - 1, each_s, product_maker(large_product, dtype::f32)); });
+      busy =
+          std::thread([&] { around = repeated_on_cores(cores - 1, each_s, product_maker(large_product, dtype::f32)); });
     own_system own;
     const auto answers = own.system.spawn<caf::detached>(answer_with, int64_t{0});
     {
@@ -357,9 +357,7 @@ class rate_meter {
 
 /// Returns the processor time of all programs; nullopt if the kernel does not say.
 std::optional<job::processor_times> processor_times_now() {
-  const auto text = core::read_file("/proc/stat", uint64_t{1} << 20);
-  if (!text) return std::nullopt;
-  return job::processor_times_in(*text, static_cast<double>(::sysconf(_SC_CLK_TCK)));
+  return job::processor_times_in(job::kernel_text("/proc/stat"), static_cast<double>(::sysconf(_SC_CLK_TCK)));
 }
 
 double own_processor_s() {

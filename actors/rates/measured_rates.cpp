@@ -41,6 +41,7 @@ constexpr double each_s = 0.25;
 /// short sequences and small ranks of adapters have.
 constexpr plan::product_size large_product{512, 1024, 512};
 constexpr uint64_t small_size = 32;
+constexpr uint64_t multiplied_bytes = uint64_t{32} << 20;
 
 /// Sizes of the other operations: the activations of a layer, which stay in a cache, and states, buckets and copies,
 /// which do not.
@@ -70,13 +71,24 @@ class element_memory {
   std::vector<std::byte> bytes_;
 };
 
+/// Multiplies with one weight after the other, because a step reads each weight once: all weights and results together
+/// fit in no cache of a core.
 operation_maker product_maker(const plan::product_size& size, dtype type) {
   return [size, type]() -> std::function<void()> {
+    struct factors {
+      at::Tensor weight, out;
+    };
     const auto options = at::dtype(models::torch_dtype(type));
     const auto m = static_cast<int64_t>(size.m), n = static_cast<int64_t>(size.n), k = static_cast<int64_t>(size.k);
-    const at::Tensor a = at::full({m, k}, 0.01, options), b = at::full({k, n}, 0.01, options);
-    auto out = std::make_shared<at::Tensor>(at::empty({m, n}, options));
-    return [a, b, out] { models::product_out(*out, a, b); };
+    const uint64_t bytes = (size.k * size.n + size.m * size.n) * core::size_of(type);
+    const at::Tensor a = at::full({m, k}, 0.01, options);
+    auto all = std::make_shared<std::vector<factors>>();
+    for (uint64_t i = 0; i < std::max<uint64_t>(2, multiplied_bytes / bytes); ++i)
+      all->push_back({at::full({k, n}, 0.01, options), at::full({m, n}, 0.0, options)});
+    return [a, all, next = size_t{0}]() mutable {
+      auto& [weight, out] = (*all)[next++ % all->size()];
+      models::product_out(out, a, weight);
+    };
   };
 }
 

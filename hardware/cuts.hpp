@@ -7,7 +7,7 @@
 
 namespace troupe::hardware {
 
-/// What is divided: the sizes of a model, the ranks, and the samples of a step on all of them.
+/// The sizes that are divided: those of a model, the ranks, and the samples of a step on all of them.
 struct cut_space {
   uint64_t ranks = 1, global_batch = 1;
   uint64_t layers = 1, heads = 1, kv_heads = 1, width = 1, inner = 1;

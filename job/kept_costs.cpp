@@ -13,6 +13,7 @@
 #include "core/system/cores.hpp"
 #include "core/text.hpp"
 #include "job/machine_load.hpp"
+#include "plan/choose/machine_costs.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::job {

@@ -15,7 +15,7 @@
 
 namespace troupe::job {
 
-/// What measured constants are valid for.
+/// The machine and program for which measured constants are valid.
 struct machine_identity {
   std::string processor;  ///< model name of the processor
   uint32_t cores = 0;     ///< number of cores that the process may use

@@ -36,9 +36,11 @@ std::optional<processor_times> processor_times_in(std::string_view stat, double 
   if (ticks.size() < least) return std::nullopt;
   processor_times out;
   for (size_t i = 0; i < ticks.size(); ++i) {
-    out.all_s += ticks[i] / ticks_per_s;
-    if (i != idle && i != waiting) out.busy_s += ticks[i] / ticks_per_s;
+    out.all_s += ticks[i];
+    if (i != idle && i != waiting) out.busy_s += ticks[i];
   }
+  out.all_s /= ticks_per_s;
+  out.busy_s /= ticks_per_s;
   return out;
 }
 

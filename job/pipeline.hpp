@@ -37,7 +37,7 @@ struct chosen_pipeline {
   uint32_t bound = 0;  ///< index of the slowest stage, which determines the time of a step
   /// Lower bound in seconds of every schedule of these stages, found by a search; nullopt: no search.
   std::optional<double> least_s;
-  bool is_kept = false;           ///< true: the search's result was read from the run's folder
+  bool is_kept = false;  ///< true: the search's result was read from the run's folder
   /// Request and result of the search as text (plan::write_search), for the run's folder; empty if nothing was
   /// searched.
   std::string search;

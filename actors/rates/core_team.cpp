@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t least_repetitions = 3;
 
-/// What one thread of the team has measured, or why it has not.
+/// Times that one thread of the team has measured, or why it has not.
 struct team_member {
   std::vector<double> seconds;
   std::string failed;

@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-/// What was measured, and how busy other programs kept the machine meanwhile.
+/// Measured constants, and how busy other programs kept the machine meanwhile.
 struct measured_rates {
   std::vector<job::costs_of_type> types;  ///< constants for fp32 and for bf16
   double share_of_others = 0;             ///< share of all cores' time that other programs used

@@ -26,8 +26,17 @@ core::result<std::vector<std::string>> overrides_for(const config::loaded& befor
   return out;
 }
 
+config::load_result before_ranks(const common_arguments& job) {
+  auto out = checked_configuration(job, intent::plan);
+  if (out) return out;
+  common_arguments alone = job;
+  alone.set.emplace_back("parallel.data=1");
+  auto other = checked_configuration(alone, intent::plan);
+  return other ? std::move(other) : std::move(out);
+}
+
 candidate predict_with_ranks(const common_arguments& job, uint64_t ranks, const hardware::stack& by) {
-  const auto before = checked_configuration(job, intent::plan);
+  const auto before = before_ranks(job);
   if (!before) return tl::unexpected(sentences_of(before.error()));
   const auto more = overrides_for(*before, ranks);
   if (!more) return tl::unexpected(std::vector<std::string>{more.error().text});

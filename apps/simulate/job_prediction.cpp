@@ -68,7 +68,13 @@ int show_job_prediction(const simulate_arguments& a) {
     loaded = load_configuration(job_of, std::nullopt, intent::plan);
     if (loaded) batch = batch_with_ranks(before.config, loaded->config);
   } else if (!loaded && a.ranks > 0) {
+    if (const auto alone = before_ranks(job_of)) {
+      const auto more = overrides_for(*alone, a.ranks);
+      if (!more) return failed(more.error());
+      job_of.set.insert(job_of.set.end(), more->begin(), more->end());
+    }
     loaded = load_configuration(job_of, std::nullopt, intent::plan);  // says what is wrong
+    if (loaded) batch = batch_sentence(loaded->config);
   } else if (loaded) {
     batch = batch_sentence(loaded->config);
   }

@@ -169,7 +169,7 @@ core::result<config::loaded> job_of(const simulate_arguments& a) {
   const auto sentence = [](const config::load_result& from) {
     return core::refused(sentences_of(from.error()).front());
   };
-  auto loaded = checked_configuration(a, intent::plan);
+  auto loaded = a.ranks == 0 ? checked_configuration(a, intent::plan) : before_ranks(a);
   if (!loaded) return sentence(loaded);
   if (a.ranks == 0) return std::move(*loaded);
   TROUPE_ASSIGN(const auto more, overrides_for(*loaded, a.ranks));

@@ -7,10 +7,24 @@
 #include <memory>
 #include <vector>
 
-#include "plan/choose/machine_costs.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
+
+/// Measured constants of one core of a machine while all its cores compute, for one type of parameters. All 0: nothing
+/// was measured, and times follow from cost_model's rates. Units and meanings are in machine_costs.hpp.
+struct machine_costs {
+  double product_flops_per_s = 0;
+  double product_fill_m = 0, product_fill_n = 0, product_fill_k = 0;
+  double attention_flops_per_s = 0, attention_backward_flops_per_s = 0;
+  double elementwise_bytes_per_s = 0, activation_bytes_per_s = 0, loss_bytes_per_s = 0;
+  double copy_bytes_per_s = 0, reduce_bytes_per_s = 0, update_bytes_per_s = 0;
+  double launch_s = 0, wakeup_s = 0;
+
+  /// True if the constants were measured.
+  [[nodiscard]] bool is_known() const { return product_flops_per_s > 0; }
+  bool operator==(const machine_costs&) const = default;
+};
 
 /// The rates of a machine. One rank has one core for its compute lane; its other lanes take time but no core. The
 /// defaults were measured on a 2-core machine.

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "plan/choose/cost.hpp"
+#include "plan/choose/machine_costs.hpp"
 
 namespace troupe::plan {
 
-/// What takes the time of a term.
+/// Kind of work that takes the time of a term.
 enum class cost_kind : uint8_t {
   product,         ///< one matrix product of known sizes
   other_products,  ///< flops whose sizes are not known

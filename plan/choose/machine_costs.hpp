@@ -1,27 +1,15 @@
-// Owns the measured constants by which an instruction's time is a sum of terms: their names, units and meanings, the
-// time of one matrix product, and how a product's constants follow from measured products. Measures nothing.
+// Describes the measured constants (machine_costs of cost.hpp) by which an instruction's time is a sum of terms: their
+// names, units and meanings, the time of one matrix product, and how a product's constants follow from measured
+// products. Measures nothing.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "plan/choose/cost.hpp"
+
 namespace troupe::plan {
-
-/// Measured constants of one core of a machine while all its cores compute, for one type of parameters. All 0: nothing
-/// was measured, and times follow from cost_model's rates. Units and meanings are in machine_constants().
-struct machine_costs {
-  double product_flops_per_s = 0;
-  double product_fill_m = 0, product_fill_n = 0, product_fill_k = 0;
-  double attention_flops_per_s = 0, attention_backward_flops_per_s = 0;
-  double elementwise_bytes_per_s = 0, activation_bytes_per_s = 0, loss_bytes_per_s = 0;
-  double copy_bytes_per_s = 0, reduce_bytes_per_s = 0, update_bytes_per_s = 0;
-  double launch_s = 0, wakeup_s = 0;
-
-  /// True if the constants were measured.
-  [[nodiscard]] bool is_known() const { return product_flops_per_s > 0; }
-  bool operator==(const machine_costs&) const = default;
-};
 
 /// One constant: name and unit as files spell them, and the field with its value.
 struct machine_constant {

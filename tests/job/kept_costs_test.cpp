@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "plan/choose/machine_costs.hpp"
 #include "tests/check_ok.hpp"
 #include "tests/scratch_folder.hpp"
 

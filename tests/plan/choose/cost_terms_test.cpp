@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "models/table/model_spec.hpp"
+#include "plan/choose/machine_costs.hpp"
 #include "tests/plan/samples.hpp"
 
 BOOST_AUTO_TEST_SUITE(cost_terms)

@@ -34,9 +34,6 @@ namespace {
 using core::dtype;
 using plan::machine_costs;
 
-/// Seconds of one repeated operation. About 25 operations are measured, so that all take less than 10 s.
-constexpr double each_s = 0.25;
-
 /// Sizes of the products from which the constants of products follow: those of layers of small models, and a size that
 /// short sequences and small ranks of adapters have.
 constexpr plan::product_size large_product{512, 1024, 512};
@@ -234,7 +231,7 @@ caf::behavior answer_with(int64_t more) {
 
 /// Returns the seconds of half of each of many requests to an actor with a thread of its own, ascending: one wake-up
 /// of a thread by a message. All cores but one multiply matrices meanwhile.
-core::result<std::vector<double>> seconds_of_wakeups(uint32_t cores) {
+core::result<std::vector<double>> seconds_of_wakeups(uint32_t cores, double each_s) {
   std::vector<double> out;
   std::string failed;
   std::optional<core::result<std::vector<double>>> around;
@@ -248,7 +245,7 @@ core::result<std::vector<double>> seconds_of_wakeups(uint32_t cores) {
     {
       const host_caller self(own.system);
       const int64_t begin = core::now_ns();
-      for (int i = 0; i < wakeups && failed.empty() && core::seconds_since(begin) < each_s; ++i) {
+      for (int i = 0; i < wakeups && failed.empty() && (i == 0 || core::seconds_since(begin) < each_s); ++i) {
         const int64_t before = core::now_ns();
         self->request(answers, caf::infinite, int64_t{1})
             .receive([&](int64_t) { out.push_back(core::seconds_since(before) / 2); },
@@ -284,7 +281,8 @@ void set_seconds(job::costs_of_type& to, double machine_costs::*field, const std
 /// Measures all constants, an operation after the other.
 class rate_meter {
  public:
-  rate_meter(uint32_t cores, const std::function<void(const std::string&)>& tell) : cores_(cores), tell_(tell) {}
+  rate_meter(uint32_t cores, double each_s, const std::function<void(const std::string&)>& tell)
+      : cores_(cores), each_s_(each_s), tell_(tell) {}
 
   core::result<std::vector<job::costs_of_type>> measure() {
     job::costs_of_type common;
@@ -293,7 +291,7 @@ class rate_meter {
     TROUPE_ASSIGN(const auto launches, repeat("started operations", make_launch));
     set_seconds(common, &machine_costs::launch_s, launches);
     tell_("wake-ups of actors");
-    TROUPE_ASSIGN(const auto woken, seconds_of_wakeups(cores_));
+    TROUPE_ASSIGN(const auto woken, seconds_of_wakeups(cores_, each_s_));
     set_seconds(common, &machine_costs::wakeup_s, woken);
     std::vector<job::costs_of_type> out;
     for (const dtype type : {dtype::f32, dtype::bf16}) {
@@ -307,7 +305,7 @@ class rate_meter {
  private:
   core::result<std::vector<double>> repeat(const std::string& what, const operation_maker& make) {
     tell_(what);
-    return repeated_on_cores(cores_, each_s, make);
+    return repeated_on_cores(cores_, each_s_, make);
   }
 
   core::result<void> measure_type(job::costs_of_type& to) {
@@ -364,6 +362,7 @@ class rate_meter {
   }
 
   uint32_t cores_;
+  double each_s_;
   const std::function<void(const std::string&)>& tell_;
 };
 
@@ -383,12 +382,13 @@ double own_processor_s() {
 
 }  // namespace
 
-core::result<measured_rates> measure_rates(uint32_t cores, const std::function<void(const std::string&)>& tell) {
+core::result<measured_rates> measure_rates(uint32_t cores, const std::function<void(const std::string&)>& tell,
+                                           double repeated_s) {
   const int64_t begin = core::now_ns();
   const auto before = processor_times_now();
   const double own_s = own_processor_s();
   measured_rates out;
-  TROUPE_ASSIGN(out.types, rate_meter(std::max(1U, cores), tell).measure());
+  TROUPE_ASSIGN(out.types, rate_meter(std::max(1U, cores), repeated_s, tell).measure());
   const auto after = processor_times_now();
   if (before && after) out.share_of_others = job::share_of_others(*before, *after, own_processor_s() - own_s);
   out.took_s = core::seconds_since(begin);

@@ -19,8 +19,12 @@ struct measured_rates {
   double took_s = 0;
 };
 
-/// Measures on `cores` cores at the same time, for at most 10 s. `tell` is called with what is measured next. Errors
-/// (limit): threads or memory are missing.
-core::result<measured_rates> measure_rates(uint32_t cores, const std::function<void(const std::string&)>& tell);
+/// Seconds for which each of about 25 operations is repeated, so that all of them take less than 10 s.
+inline constexpr double usual_repeated_s = 0.25;
+
+/// Measures on `cores` cores at the same time, each operation for `repeated_s`. `tell` is called with what is measured
+/// next. Errors (limit): threads or memory are missing.
+core::result<measured_rates> measure_rates(uint32_t cores, const std::function<void(const std::string&)>& tell,
+                                           double repeated_s = usual_repeated_s);
 
 }  // namespace troupe::actors

@@ -59,7 +59,7 @@ int run(int argc, char** argv) {
   }
   if (compress.chosen()) return compress.run(open_calibration);
   if (evaluate.chosen()) return run_evaluation(evaluate);
-  if (calibrate.chosen()) return calibrate_machine(calibrate.form());
+  if (calibrate.chosen()) return calibrate_machine(calibrate.disk_folder(), calibrate.form());
   if (simulate.chosen()) return show_simulation(simulate.arguments(), measured_products);
   return plan.chosen() ? plan.run(measured_products) : train(t);
 }

@@ -1,6 +1,7 @@
 #include "job/kept_costs.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -51,6 +52,23 @@ std::string file_words(std::string_view text) {
   }
   while (!out.empty() && out.back() == '-') out.pop_back();
   return out;
+}
+
+/// Returns the device of a folder, or of the nearest one above it that exists; nullopt if none does.
+std::optional<dev_t> disk_under(fs::path folder) {
+  struct stat facts {};
+  while (!folder.empty()) {
+    if (::stat(folder.c_str(), &facts) == 0) return facts.st_dev;
+    if (!folder.has_relative_path()) break;
+    folder = folder.parent_path();
+  }
+  return std::nullopt;
+}
+
+/// True if both folders, or those above them that exist, are on one disk.
+bool are_on_one_disk(const fs::path& measured, const fs::path& other) {
+  const auto a = disk_under(measured), b = disk_under(other);
+  return a && a == b;
 }
 
 /// Reads entries of a kept file; every error names the file and the line.
@@ -248,11 +266,11 @@ std::string age_text(double seconds) {
 }
 
 std::optional<model_of_kept> model_by(const kept_costs& kept, core::dtype type, const plan::cost_model& usual,
-                                      double now_s) {
+                                      const fs::path& swap_folder, double now_s) {
   const auto* const found = kept.find(type);
   if (found == nullptr) return std::nullopt;
   model_of_kept out{plan::measured_model(found->median, usual), {}};
-  if (kept.disk) {
+  if (kept.disk && are_on_one_disk(kept.disk->folder, swap_folder)) {
     out.costs.disk_read_bytes_per_s = kept.disk->read_bytes_per_s;
     out.costs.disk_bytes_per_s = kept.disk->written_bytes_per_s;
   }

@@ -81,9 +81,10 @@ struct model_of_kept {
 };
 
 /// Returns the cost model of a job on the CPU with parameters of this type; nullopt: this type was not measured.
-/// `usual`: the model whose other rates stay; `now_s`: seconds since 1970.
+/// `usual`: the model whose other rates stay, those of the disk unless `swap_folder`, which need not exist yet, is on
+/// the disk that was measured; `now_s`: seconds since 1970.
 std::optional<model_of_kept> model_by(const kept_costs& kept, core::dtype type, const plan::cost_model& usual,
-                                      double now_s);
+                                      const std::filesystem::path& swap_folder, double now_s);
 
 /// Returns an age as "12 seconds", "3 hours" or "20 days".
 std::string age_text(double seconds);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
@@ -22,6 +23,26 @@ bool needs_measured_costs(const config::job_config& c) {
          (z.offload_param.device == config::offload_device::nvme && parameters);
 }
 
+core::result<disk_costs> measured_disk(const std::filesystem::path& folder, uint64_t block_bytes, uint32_t passes) {
+  TROUPE_ASSIGN(auto probe, storage::throughput_probe::open({.folder = folder, .bytes = probe_bytes}));
+  storage::throughput_setting setting;
+  setting.block_bytes = std::min(block_bytes, probe_bytes / 4);
+  setting.queue_depth = static_cast<unsigned>(std::min<uint64_t>(8, probe_bytes / setting.block_bytes));
+  const auto median_of = [&](storage::io_kind kind) -> core::result<double> {
+    std::vector<double> rates;
+    for (uint32_t pass = 0; pass < std::max(1U, passes); ++pass) {
+      TROUPE_ASSIGN(const double rate, probe.measure(kind, setting));
+      rates.push_back(rate);
+    }
+    std::ranges::sort(rates);
+    return rates[rates.size() / 2];
+  };
+  disk_costs out{.folder = folder.string()};
+  TROUPE_ASSIGN(out.read_bytes_per_s, median_of(storage::io_kind::read));
+  TROUPE_ASSIGN(out.written_bytes_per_s, median_of(storage::io_kind::write));
+  return out;
+}
+
 plan::cost_model measured_costs(const config::job_config& c, const product_meter& products,
                                 const std::function<void(const std::string&)>& warn) {
   auto out = usual_costs(c);
@@ -33,21 +54,13 @@ plan::cost_model measured_costs(const config::job_config& c, const product_meter
   if (folder.empty()) return out;  // the run swaps nothing, so the rates of its disk are not measured
   std::error_code ec;
   if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
-  const auto give_up = [&](const core::error& why) {
-    warn("the disk of the swap folder could not be measured; default speeds are assumed: " + why.text);
+  const auto disk = measured_disk(folder, c.aio.block_size);
+  if (!disk) {
+    warn("the disk of the swap folder could not be measured; default speeds are assumed: " + disk.error().text);
     return out;
-  };
-  auto probe = storage::throughput_probe::open({.folder = folder, .bytes = probe_bytes});
-  if (!probe) return give_up(probe.error());
-  storage::throughput_setting setting;
-  setting.block_bytes = std::min(c.aio.block_size, probe_bytes / 4);
-  setting.queue_depth = static_cast<unsigned>(std::min<uint64_t>(8, probe_bytes / setting.block_bytes));
-  const auto read = probe->measure(storage::io_kind::read, setting);
-  if (!read) return give_up(read.error());
-  const auto written = probe->measure(storage::io_kind::write, setting);
-  if (!written) return give_up(written.error());
-  out.disk_read_bytes_per_s = *read;
-  out.disk_bytes_per_s = *written;
+  }
+  out.disk_read_bytes_per_s = disk->read_bytes_per_s;
+  out.disk_bytes_per_s = disk->written_bytes_per_s;
   return out;
 }
 

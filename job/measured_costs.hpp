@@ -3,10 +3,14 @@
 // run's folder, so that it can be used again.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 
 #include "config/sections/job_config.hpp"
+#include "core/error.hpp"
+#include "job/kept_costs.hpp"
 #include "plan/choose/cost.hpp"
 
 namespace troupe::job {
@@ -20,6 +24,10 @@ bool needs_measured_costs(const config::job_config& config);
 /// Returns the floating point operations per second of matrix products on one core, or on the job's device, in the type
 /// of its parameters; 0 if they cannot be measured.
 using product_meter = std::function<double(const config::job_config&)>;
+
+/// Measures the disk of a folder with an unnamed file of probe_bytes, by `passes` passes of which the median counts.
+/// Errors: those of storage::throughput_probe, such as a folder that does not exist.
+core::result<disk_costs> measured_disk(const std::filesystem::path& folder, uint64_t block_bytes, uint32_t passes = 1);
 
 /// Returns the default costs, with the rate of matrix products measured by `products` and, if the folder allows it, the
 /// rates of the disk. Takes about 0.1 s. A rate that cannot be measured keeps its default, and `warn` is called.

@@ -25,7 +25,8 @@ core::result<chosen_costs> costs_of(const config::job_config& c, const rate_argu
     if (c.device == core::device_kind::cpu) {
       const auto machine = own_machine();
       TROUPE_ASSIGN(const auto kept, job::open_kept_costs(job::kept_costs_file(machine), machine));
-      auto by = kept ? job::model_by(*kept, c.parameter_dtype(), out.costs, static_cast<double>(std::time(nullptr)))
+      auto by = kept ? job::model_by(*kept, c.parameter_dtype(), out.costs, c.swap_folder(),
+                                     static_cast<double>(std::time(nullptr)))
                      : std::nullopt;
       if (by) out.costs = by->costs;
       out.source = by ? "constants " + by->source : "usual rates of a CPU; troupe calibrate measures this machine's";

@@ -29,11 +29,14 @@ calibrate_command::calibrate_command(CLI::App& app)
                    "the stack whose constants with an expectation are fitted, or a card with one stack for such tables")
       ->type_name(hardware_choices());
   command_->add_option("--out", arguments_.out, "write the fitted stack to this file, NAME.yaml, for --hardware");
+  command_->add_option("--disk", disk_folder_,
+                       "measure this machine with the disk of this folder, where states are swapped to");
   add_json(*command_, form_);
 }
 
 core::result<void> calibrate_command::check_options() const {
   if (measures()) return refuse_idle(given_in(*command_), {{false, "a fit, --fit TABLE.csv", {"--hardware", "--out"}}});
+  TROUPE_TRY(refuse_idle(given_in(*command_), {{false, "a measurement of this machine, without --fit", {"--disk"}}}));
   if (hardware_.empty())
     return core::refused(fmt::format("--hardware: wanted the stack to fit, one of {}", hardware_choices()));
   return {};

@@ -15,14 +15,16 @@ class calibrate_command : public program_command {
   /// True if this machine is measured.
   [[nodiscard]] bool measures() const { return arguments_.table.empty(); }
   [[nodiscard]] output_form form() const { return form_; }
+  /// Returns the folder whose disk is measured, too; empty: none.
+  [[nodiscard]] const std::string& disk_folder() const { return disk_folder_; }
   /// Fits the constants and returns the exit code.
   [[nodiscard]] int run();
-  /// Refuses options of --fit without it.
+  /// Refuses options of --fit without it, and those of a measurement beside it.
   [[nodiscard]] core::result<void> check_options() const;
 
  private:
   table_arguments arguments_;
-  std::string hardware_;
+  std::string hardware_, disk_folder_;
   output_form form_ = output_form::text;
 };
 

@@ -18,6 +18,7 @@
 #include "apps/plan/plan_costs.hpp"
 #include "core/text.hpp"
 #include "job/kept_costs.hpp"
+#include "job/measured_costs.hpp"
 #include "plan/choose/machine_costs.hpp"
 #include "storage/files/atomic_file.hpp"
 
@@ -60,14 +61,32 @@ nlohmann::ordered_json object_of(const job::kept_costs& kept) {
                                         {"unit", c.unit}};
     types[std::string(core::name_of(type.type))] = std::move(constants);
   }
-  return {{"format", "troupe calibrate"},
-          {"version", 1},
-          {"processor", kept.machine.processor},
-          {"cores", kept.machine.cores},
-          {"memory_bytes", kept.machine.memory_bytes},
-          {"build", kept.machine.build},
-          {"share_of_others", kept.share_of_others},
-          {"types", types}};
+  object out{{"format", "troupe calibrate"},
+             {"version", 1},
+             {"processor", kept.machine.processor},
+             {"cores", kept.machine.cores},
+             {"memory_bytes", kept.machine.memory_bytes},
+             {"build", kept.machine.build},
+             {"share_of_others", kept.share_of_others},
+             {"types", types}};
+  if (kept.disk)
+    out["disk"] = {{"folder", kept.disk->folder},
+                   {"read_bytes_per_s", kept.disk->read_bytes_per_s},
+                   {"written_bytes_per_s", kept.disk->written_bytes_per_s}};
+  return out;
+}
+
+/// Measures the disk of a folder, which must exist; its absolute path is kept.
+core::result<job::disk_costs> measured_disk_of(const std::string& folder) {
+  constexpr uint64_t block_bytes = uint64_t{1} << 20;
+  constexpr uint32_t passes = 3;
+  std::error_code failed;
+  const auto whole = fs::canonical(folder, failed);
+  if (failed || !fs::is_directory(whole, failed))
+    return core::refused(fmt::format("--disk: wanted a folder on the disk to measure, got {}", core::shown(folder)));
+  auto out = job::measured_disk(whole, block_bytes, passes);
+  if (!out) return core::fail(out.error().kind, "--disk: " + out.error().text);
+  return out;
 }
 
 /// Writes the file. Returns why nothing is kept, empty if it is written.
@@ -86,13 +105,19 @@ core::result<std::string> keep(const job::kept_costs& kept, const fs::path& file
 
 }  // namespace
 
-int calibrate_machine(output_form form) {
+int calibrate_machine(const std::string& disk_folder, output_form form) {
   job::kept_costs kept;
   kept.machine = own_machine();
   const bool tells = form == output_form::text && rewrites_lines(STDERR_FILENO);
   const auto tell = [&](const std::string& what) {
     if (tells) std::fprintf(stderr, "\r\033[Kmeasuring %s", what.c_str());
   };
+  if (!disk_folder.empty()) {
+    tell("the disk");
+    auto disk = measured_disk_of(disk_folder);
+    if (!disk) return failed(disk.error());
+    kept.disk = *std::move(disk);
+  }
   auto measured = actors::measure_rates(kept.machine.cores, tell);
   if (tells) std::fprintf(stderr, "\r\033[K");
   if (!measured) return failed(measured.error());
@@ -112,6 +137,9 @@ int calibrate_machine(output_form form) {
   std::printf("%s, %u cores at the same time, %.1f s; other programs used %.1f %% of the cores' time\n\n%s",
               core::printable_line(kept.machine.processor).c_str(), kept.machine.cores, measured->took_s,
               100 * kept.share_of_others, table_of(kept).c_str());
+  if (kept.disk)
+    std::printf("disk of %s: reading %.2f GB/s, writing %.2f GB/s\n", core::printable_line(kept.disk->folder).c_str(),
+                kept.disk->read_bytes_per_s / 1e9, kept.disk->written_bytes_per_s / 1e9);
   if (why->empty())
     std::printf("kept in %s: troupe plan and troupe simulate predict by it\n", file.c_str());
   else

@@ -49,7 +49,10 @@ plan::machine_costs made_up() {
 
 BOOST_AUTO_TEST_CASE(the_machine_is_measured_and_kept_unless_others_use_it) {
   const cache_folder f;
-  const auto out = f.json_of({"calibrate"});
+  const auto out = f.json_of({"calibrate", "--disk", "."});
+  for (const char* rate : {"read_bytes_per_s", "written_bytes_per_s"})
+    BOOST_TEST(out.at("disk").at(rate).get<double>() > 0, rate);
+  BOOST_TEST(out.at("disk").at("folder") == f.folder.path().string());
   BOOST_TEST(out.at("format") == "troupe calibrate");
   for (const char* type : {"fp32", "bf16"})
     for (const auto& [name, constant] : out.at("types").at(type).items()) {
@@ -111,6 +114,9 @@ BOOST_AUTO_TEST_CASE(a_kept_file_that_cannot_be_read_is_refused_with_its_line) {
   const auto r = check_exit(2, f.troupe_here({"plan", "job.yaml"}));
   BOOST_TEST(has(r.err, "unknown key lunch_s"), r.err);
   BOOST_TEST(has(check_exit(2, f.troupe_here({"calibrate", "--out", "a.yaml"})).err, "--out would do nothing here"));
+  const auto beside_fit = f.troupe_here({"calibrate", "--fit", "a.csv", "--hardware", "h100", "--disk", "."});
+  BOOST_TEST(has(check_exit(2, beside_fit).err, "--disk would do nothing here"));
+  BOOST_TEST(has(check_exit(2, f.troupe_here({"calibrate", "--disk", "nowhere"})).err, "--disk: wanted a folder"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -123,17 +123,29 @@ BOOST_AUTO_TEST_CASE(the_machine_is_known_by_what_its_kernel_says) {
 BOOST_AUTO_TEST_CASE(a_cost_model_has_the_constants_of_its_type_and_says_how_old_they_are) {
   auto costs = some_costs();
   const plan::cost_model usual;
-  const auto model = *check_ok(job::model_by(costs, core::dtype::bf16, usual, costs.measured_at_s + 7300));
+  const auto model = *check_ok(job::model_by(costs, core::dtype::bf16, usual, "", costs.measured_at_s + 7300));
   BOOST_TEST((model.costs.machine == costs.types[1].median));
   BOOST_TEST(model.costs.flops_per_s == costs.types[1].median.product_flops_per_s);
   BOOST_TEST(model.costs.latency_s == costs.types[1].median.wakeup_s);
   BOOST_TEST(model.costs.disk_bytes_per_s == usual.disk_bytes_per_s);
   BOOST_TEST(model.source == "measured 2 hours ago by troupe calibrate on 2 cores");
-  BOOST_TEST(!job::model_by(costs, core::dtype::f16, usual, 0).has_value());
-  costs.disk = job::disk_costs{"/d", 3e9, 4e9};
-  const auto with_disk = *check_ok(job::model_by(costs, core::dtype::f32, usual, 0));
-  BOOST_TEST(with_disk.costs.disk_read_bytes_per_s == 3e9);
-  BOOST_TEST(with_disk.costs.disk_bytes_per_s == 4e9);
+  BOOST_TEST(!job::model_by(costs, core::dtype::f16, usual, "", 0).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_measured_disk_has_the_rates_of_swap_folders_on_it_alone) {
+  const tests::scratch_folder folder;
+  const plan::cost_model usual;
+  auto costs = some_costs();
+  costs.disk = job::disk_costs{folder.path().string(), 3e9, 4e9};
+  const auto by = [&](const fs::path& swap) {
+    return (*check_ok(job::model_by(costs, core::dtype::f32, usual, swap, 0))).costs;
+  };
+  for (const fs::path& swap : {folder.path(), folder.path() / "not/yet/made"}) {
+    BOOST_TEST(by(swap).disk_read_bytes_per_s == 3e9, swap.string());
+    BOOST_TEST(by(swap).disk_bytes_per_s == 4e9, swap.string());
+  }
+  for (const fs::path& swap : {fs::path(), fs::path("/proc")})
+    BOOST_TEST(by(swap).disk_read_bytes_per_s == usual.disk_read_bytes_per_s, swap.string());
 }
 
 BOOST_AUTO_TEST_CASE(an_age_has_one_unit) {

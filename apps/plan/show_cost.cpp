@@ -44,6 +44,7 @@ int show_cost(const plan::rank_plan& p, uint32_t id, const plan::cost_model& cos
       all.push_back({{"term", term.text()},
                      {"amount", term.amount},
                      {"unit", plan::unit_of(term.kind)},
+                     {"rate", term.rate()},
                      {"seconds", term.seconds}});
     std::printf("%s\n", object{{"format", "troupe plan --explain-cost"},
                                {"version", 1},
@@ -51,6 +52,7 @@ int show_cost(const plan::rank_plan& p, uint32_t id, const plan::cost_model& cos
                                {"instruction", id},
                                {"name", name},
                                {"seconds", seconds},
+                               {"wakeup_s", costs.latency_s},
                                {"source", source},
                                {"terms", all}}
                             .dump(2)
@@ -64,6 +66,9 @@ int show_cost(const plan::rank_plan& p, uint32_t id, const plan::cost_model& cos
     rows.push_back({term.text(), fmt::format("{:.4g} {}", term.amount, plan::unit_of(term.kind)), rate_text(term),
                     fmt::format("{:.1f}", term.seconds * micro)});
   out += core::aligned(rows, {false, true, true, true});
+  out += fmt::format(
+      "before it: {:.1f} us for the message of each instruction of another lane or rank that it waits for\n",
+      costs.latency_s * micro);
   std::fputs(out.c_str(), stdout);
   return 0;
 }

@@ -92,14 +92,19 @@ BOOST_AUTO_TEST_CASE(the_terms_of_every_instruction_add_up_to_its_predicted_time
     double sum = 0;
     for (const auto& term : out.at("terms")) {
       sum += term.at("seconds").get<double>();
+      const double amount = term.at("amount"),
+                   product = term.at("rate").get<double>() * term.at("seconds").get<double>();
+      BOOST_TEST((product == 0 || std::abs(product - amount) <= 1e-9 * amount), term.dump());
       has_product = has_product || term.at("term").get<std::string>().starts_with("product ");
     }
     const double whole = out.at("seconds");
+    BOOST_TEST(out.at("wakeup_s").get<double>() == made_up().wakeup_s);
     BOOST_TEST(std::abs(sum - whole) <= 1e-12 + 1e-9 * whole, out.dump());
   }
   BOOST_TEST(has_product);
   const auto text = check_exit(0, f.troupe_here({"plan", "job.yaml", "--explain-cost", "3"})).out;
   BOOST_TEST(has(text, "instruction 3 of rank 0, "), text);
+  BOOST_TEST(has(text, "before it: 10.0 us for the message"), text);
   const auto none = check_exit(2, f.troupe_here({"plan", "job.yaml", "--explain-cost", "100000"}));
   BOOST_TEST(has(none.err, "--explain-cost: wanted an instruction below "), none.err);
 }

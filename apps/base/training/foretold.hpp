@@ -36,8 +36,8 @@ inline constexpr double largest_unnamed_difference = 0.15;
 /// Returns the figures of a predicted step.
 step_figures figures_of(const plan::timeline& predicted);
 
-/// Returns the figures of a run: the median of its steps, without the first two, and means of the rest. `seconds`: of
-/// each step in their order.
+/// Returns the figures of a run: the median of its steps without the first two; the other figures are `means` over all
+/// steps. `seconds`: of each step in their order.
 foretold compared(step_figures predicted, const telemetry::step_summary& means, std::vector<double> seconds,
                   uint64_t memory_bytes, std::string source);
 

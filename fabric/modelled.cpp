@@ -19,7 +19,8 @@ int64_t linear_link::duration_ns(uint64_t bytes) const {
 }
 
 std::shared_ptr<modelled_group> modelled_group::make(uint32_t size, linear_link link, virtual_time time,
-                                                     std::vector<uint32_t> ranks) {
+                                                     std::vector<uint32_t> ranks,
+                                                     const std::vector<uint32_t>& acted_by) {
   const bool has_clock = time.now_ns && time.schedule;
   const bool moves = link.bytes_per_second > 0 && link.latency_us >= 0 && std::isfinite(link.latency_us);
   std::shared_ptr<modelled_group> out(new modelled_group(size, link, std::move(time), std::move(ranks)));
@@ -27,7 +28,25 @@ std::shared_ptr<modelled_group> modelled_group::make(uint32_t size, linear_link 
     out->wrong_ = core::error{core::error_kind::bad_input,
                               has_clock ? "a link of more than 0 bytes a second and a finite latency was wanted"
                                         : "a clock with both of its functions was wanted"};
+  if (!out->wrong_) out->divide(acted_by);
   return out;
+}
+
+void modelled_group::divide(const std::vector<uint32_t>& acted_by) {
+  for (uint32_t member = 0; member < size(); ++member)
+    if (acted_by.empty() || (member < acted_by.size() && acted_by[member] == member)) acting_.push_back(member);
+  if (acted_by.empty()) return;
+  followers_.resize(size());
+  for (uint32_t member = 0; member < size(); ++member) {
+    const bool is_right =
+        acted_by.size() == size() && acted_by[member] < size() && acted_by[acted_by[member]] == acted_by[member];
+    if (!is_right) {
+      wrong_ = core::error{core::error_kind::bad_input,
+                           "for each member one that acts for it, and that acts for itself, was wanted"};
+      return;
+    }
+    if (acted_by[member] != member) followers_[acted_by[member]].push_back(member);
+  }
 }
 
 std::unique_ptr<communicator> modelled_group::join(uint32_t rank, waker wake) {
@@ -60,6 +79,8 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
     return core::fail(why);
   }
   posted_operation& m = **arrived;
+  if (!followers_.empty())
+    for (const uint32_t other : followers_[rank]) rendezvous_.follow(other, rank);
   if (m.arrived < rendezvous_.size()) return {};
   const int64_t now = time_.now_ns();
   const int64_t duration_ns = time_.duration_ns ? time_.duration_ns(r.id.sequence)
@@ -70,7 +91,7 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
   while (!moving_.empty() && is_done(moving_.front())) moving_.pop_front();
   moving_.push_back(r.id.sequence);
   if (m.ready_ns == INT64_MAX) return {};  // the link is cut for ever
-  for (uint32_t other = 0; other < rendezvous_.size(); ++other) time_.schedule(m.ready_ns - now, other, r.id.sequence);
+  for (const uint32_t other : acting_) time_.schedule(m.ready_ns - now, other, r.id.sequence);
   return {};
 }
 

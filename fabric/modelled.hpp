@@ -36,10 +36,12 @@ struct virtual_time {
 class modelled_group : public std::enable_shared_from_this<modelled_group> {
  public:
   /// Creates a group of `size` >= 1 members, each of which joins once. `ranks`: the ranks that errors name, where they
-  /// differ from the members' numbers in the group. If the arguments are invalid, every member that joins fails with
-  /// the reason.
+  /// differ from the members' numbers in the group. `acted_by`: [member]: the member whose posts count for it, too,
+  /// which must act for itself; such a member need not join and is not scheduled. Empty: all act for themselves. If the
+  /// arguments are invalid, every member that joins fails with the reason.
   static std::shared_ptr<modelled_group> make(uint32_t size, linear_link link, virtual_time time,
-                                              std::vector<uint32_t> ranks = {});
+                                              std::vector<uint32_t> ranks = {},
+                                              const std::vector<uint32_t>& acted_by = {});
 
   /// Makes `rank` < size a member; `wake` is called at once when the communicator fails and may be empty. A rank
   /// outside the group, or one that has joined before, gets a communicator whose calls all fail (bad_input).
@@ -61,6 +63,8 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
         time_(std::move(time)) {}
 
   [[nodiscard]] uint32_t size() const { return rendezvous_.size(); }
+  /// Stores who posts for whom; `wrong_` receives what is wrong with it.
+  void divide(const std::vector<uint32_t>& acted_by);
   [[nodiscard]] std::vector<uint32_t> missing(uint32_t /*rank*/, uint64_t sequence) const {
     return rendezvous_.missing(sequence);
   }
@@ -79,6 +83,9 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   int64_t link_free_ns_ = 0;     ///< virtual time from which on the link is free: end of the last operation that began
   int64_t held_until_ns_ = 0;    ///< virtual time at which the last cut of the link ends
   std::deque<uint64_t> moving_;  ///< operations that all members have posted, in order; those at the front may be done
+  /// [member]: further members that it acts for; empty: none acts for another
+  std::vector<std::vector<uint32_t>> followers_;
+  std::vector<uint32_t> acting_;  ///< members that act for themselves
 };
 
 }  // namespace troupe::fabric

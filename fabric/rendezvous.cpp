@@ -61,6 +61,14 @@ core::result<posted_operation*> rendezvous::arrive(uint32_t rank, const request&
   return &m;
 }
 
+void rendezvous::follow(uint32_t rank, uint32_t like) {
+  assert(next_[rank] + 1 == next_[like]);
+  posted_operation& m = *window_[next_[rank] - oldest_];
+  m.memory[rank] = m.memory[like];
+  ++m.arrived;
+  ++next_[rank];
+}
+
 core::result<posted_operation*> rendezvous::find(uint32_t rank, uint64_t sequence) {
   if (sequence >= next_[rank]) {
     if (failure_) return core::fail(*failure_);

@@ -42,6 +42,9 @@ class rendezvous {  ///< records which members of a group have posted which oper
 
   /// Records that `rank` has posted `r`. After an error nothing is recorded; the caller calls `fail` with the error.
   core::result<posted_operation*> arrive(uint32_t rank, const request& r);
+  /// Records that `rank` has posted the operation that `like` has just posted, with the same request. Requires that
+  /// both have posted the same operations before.
+  void follow(uint32_t rank, uint32_t like);
 
   /// Returns the unfinished operation `sequence` that `rank` has posted; null when the operation is done. Errors: the
   /// communicator's failure, or a sequence that `rank` has not posted.

@@ -26,9 +26,19 @@ struct moment {
 
 class run_checker {
  public:
-  run_checker(const shared_rank_plans& plans, const sim_run& run, uint64_t number, uint32_t window)
-      : plans_(plans), run_(run), number_(number), window_(window), moments_(plans.size()), ended_(plans.size()) {
-    for (size_t r = 0; r < plans.size(); ++r) moments_[r].resize(plans[r]->instructions.size());
+  run_checker(const shared_rank_plans& plans, const std::vector<uint32_t>& acted_by, const sim_run& run,
+              uint64_t number, uint32_t window)
+      : plans_(plans),
+        acted_by_(acted_by),
+        run_(run),
+        number_(number),
+        window_(window),
+        moments_(plans.size()),
+        ended_(plans.size()) {
+    for (size_t r = 0; r < plans.size(); ++r)
+      if (acts(r)) moments_[r].resize(plans[r]->instructions.size());
+    if (run.outcome.ranks)
+      for (const auto& report : *run.outcome.ranks) reports_[report.rank] = &report;
   }
 
   core::result<void> take(const sim_event& e, size_t index) {
@@ -61,17 +71,21 @@ class run_checker {
 
   core::result<void> finish() {
     const bool complete = !run_.outcome.failure;
-    for (uint32_t r = 0; r < plans_.size(); ++r)
+    for (uint32_t r = 0; r < plans_.size(); ++r) {
+      if (!acts(r)) continue;
       for (const auto& x : plans_[r]->instructions) {
         if (complete && x.lane != plan::lane::control && moments_[r][x.id].end == never)
           return fail(r, x.id, "never ended in a run that ended well");
         if (complete && x.lane == plan::lane::control && span_of(r, x.id).end_ns == 0)
           return fail(r, x.id, "never ended");
       }
+    }
     return check_collectives();
   }
 
  private:
+  [[nodiscard]] bool acts(size_t r) const { return acted_by_.empty() || acted_by_[r] == r; }
+
   struct counts {
     uint32_t started[plan::num_lanes] = {}, in_lane[plan::num_lanes] = {};
     struct line {
@@ -93,7 +107,7 @@ class run_checker {
     return next < order.size() && order[next] == x.id;
   }
 
-  const telemetry::interval& span_of(uint32_t r, uint32_t id) const { return (*run_.outcome.ranks)[r].spans.spans[id]; }
+  const telemetry::interval& span_of(uint32_t r, uint32_t id) const { return reports_.at(r)->spans.spans[id]; }
 
   core::result<void> check_dependencies(const sim_event& e, const plan::instruction& x) {
     const auto& p = *plans_[e.rank];
@@ -112,21 +126,28 @@ class run_checker {
   core::result<void> check_collectives() {
     // [communicator, sequence]: start and end of the collective on each of its members
     std::map<std::pair<uint32_t, uint32_t>, std::vector<moment>> all;
-    for (uint32_t r = 0; r < plans_.size(); ++r)
+    for (uint32_t r = 0; r < plans_.size(); ++r) {
+      if (!acts(r)) continue;
       for (const auto& x : plans_[r]->instructions)
         if (x.sequence != plan::none) all[{x.communicator, x.sequence}].push_back(moments_[r][x.id]);
+    }
     for (const auto& [which, members] : all) {
+      const auto& communicator = layout().communicators[which.first];
+      const auto wanted = std::ranges::count_if(communicator.members, [&](uint32_t r) { return acts(r); });
       size_t last_start = 0, first_end = never;
       for (const auto& m : members) {
         last_start = std::max(last_start, m.start);
         first_end = std::min(first_end, m.end);
       }
-      if (first_end != never &&
-          (last_start > first_end || members.size() != plans_[0]->layout->communicators[which.first].members.size()))
+      if (first_end != never && (last_start > first_end || members.size() != static_cast<size_t>(wanted)))
         return fail(fmt::format("collective {} of \"{}\" ended on one rank before all had started it", which.second,
-                                plans_[0]->layout->communicators[which.first].name));
+                                communicator.name));
     }
     return {};
+  }
+
+  [[nodiscard]] const plan::job_layout& layout() const {
+    return *(*std::ranges::find_if(plans_, [](const auto& p) { return p != nullptr; }))->layout;
   }
 
   core::result<void> fail(uint32_t r, uint32_t id, const std::string& what) const {
@@ -137,11 +158,13 @@ class run_checker {
   }
 
   const shared_rank_plans& plans_;
+  const std::vector<uint32_t>& acted_by_;
   const sim_run& run_;
   uint64_t number_;
   uint32_t window_;
-  std::vector<std::vector<moment>> moments_;  // start and end in the log, by rank and instruction id
-  std::vector<counts> ended_;                 // counts of started and ended instructions, by rank
+  std::map<uint32_t, const rank_report*> reports_;  // [rank]: its report, if the run ended well
+  std::vector<std::vector<moment>> moments_;        // start and end in the log, by rank and instruction id
+  std::vector<counts> ended_;                       // counts of started and ended instructions, by rank
 };
 
 /// The error with which a run must end because of an injected fault.
@@ -193,16 +216,23 @@ std::optional<demand> demand_of(const sim_fault& f) {
 
 }  // namespace
 
-core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window) {
+core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window,
+                             const std::vector<uint32_t>& acted_by) {
+  const auto are_plans = [&](plan::plan_choice which) {
+    if (static_cast<size_t>(which) >= plans.size()) return false;
+    const auto& here = plans[static_cast<size_t>(which)];
+    if (!acted_by.empty() && acted_by.size() != here.size()) return false;
+    for (size_t r = 0; r < here.size(); ++r)
+      if (here[r] == nullptr && (acted_by.empty() || acted_by[r] == r)) return false;
+    return true;
+  };
   std::vector<run_checker> runs;
   for (const auto& run : result.runs)
-    if (static_cast<size_t>(run.which) >= plans.size() ||
-        std::ranges::find(plans[static_cast<size_t>(run.which)], nullptr) !=
-            plans[static_cast<size_t>(run.which)].end())
+    if (!are_plans(run.which))
       return core::refused(
           fmt::format("a simulated run: wanted the plans of its kind, {}, got none", static_cast<size_t>(run.which)));
   for (size_t i = 0; i < result.runs.size(); ++i)
-    runs.emplace_back(plans[static_cast<size_t>(result.runs[i].which)], result.runs[i], i + 1, window);
+    runs.emplace_back(plans[static_cast<size_t>(result.runs[i].which)], acted_by, result.runs[i], i + 1, window);
   for (size_t i = 0; i < result.log.size(); ++i) {
     const auto& e = result.log[i];
     if (e.run == 0 || e.run > runs.size())

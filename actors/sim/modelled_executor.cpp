@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <random>
@@ -77,13 +78,24 @@ class modelled_executor final : public executor {
   // and the block's staging slot is in use until its bytes are written. Returns 0, the time that the instruction itself
   // takes: only the slot's next user waits.
   double hand_over(const plan::instruction& x, double seconds) {
+    const auto& p = context_->plan();
+    if (world_->writes_together) {
+      occupied_by_[p.buffers[x.slots.staging].offset] = world_->write_together(seconds, world_->ranks_of(p.rank));
+      return 0;
+    }
     const auto begin = std::max(world_->now_ns(), world_->disk_free_ns);
-    occupied_until_ns_[context_->plan().buffers[x.slots.staging].offset] = world_->disk_free_ns =
+    occupied_until_ns_[p.buffers[x.slots.staging].offset] = world_->disk_free_ns =
         begin + static_cast<int64_t>(seconds * 1e9);
     return 0;
   }
   [[nodiscard]] double seconds_until_free(const plan::instruction& x) {
-    const int64_t until_ns = occupied_until_ns_[context_->plan().buffers[x.slots.staging].offset];
+    const uint64_t offset = context_->plan().buffers[x.slots.staging].offset;
+    int64_t until_ns = 0;
+    if (!world_->writes_together) {
+      until_ns = occupied_until_ns_[offset];
+    } else if (const auto by = occupied_by_.find(offset); by != occupied_by_.end()) {
+      until_ns = world_->written_at_ns[by->second];
+    }
     return std::max(0.0, double(until_ns - world_->now_ns()) / 1e9);
   }
 
@@ -114,6 +126,8 @@ class modelled_executor final : public executor {
   std::mt19937_64 random_;
   // [byte offset of a staging slot]: virtual time until which the slot is in use.
   std::map<uint64_t, int64_t> occupied_until_ns_;
+  // [byte offset of a staging slot]: moment of modelled_world::written_at_ns whose blocks its last one is of.
+  std::map<uint64_t, size_t> occupied_by_;
 };
 
 class modelled_fabric_executor final : public executor {
@@ -136,7 +150,8 @@ class modelled_fabric_executor final : public executor {
     // would be another fault.
     if (silent_ |= silent; silent_) return progress::pending;
     auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
-    if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
+    if (x.kind == plan::kind::vote && world_->acts_for.empty())
+      r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
     // Another member must exist to detect the wrong identity.
     const bool meets = context_->plan().layout->communicators[x.communicator].members.size() > 1;
     if (meets && world_->strikes(sim_fault_kind::wrong_identity, *context_, x) != nullptr)
@@ -156,7 +171,8 @@ class modelled_fabric_executor final : public executor {
 
  private:
   // Sets the numbers that ranks exchange in the vote: a rank's own are right from the start; those of other ranks are
-  // wrong until the vote has brought them.
+  // wrong until the vote has brought them. Where ranks act for others, which are not there to send theirs, all are
+  // right.
   void fill_votes() {
     const auto& p = context_->plan();
     auto& votes = context_->votes;
@@ -165,6 +181,7 @@ class modelled_fabric_executor final : public executor {
       votes[world_->seed % p.layout->num_blocks] = 1e6 * modelled_norm_limit * modelled_norm_limit;
     if (world_->overflow_in_run == context_->order.run && p.layout->num_blocks > 0)
       votes[world_->seed % p.layout->num_blocks] = std::numeric_limits<double>::infinity();
+    if (!world_->acts_for.empty()) return;
     for (const auto& piece : plan::collective_pieces(*p.layout).vote())
       for (uint64_t i = 0; piece.owner != p.rank && i < piece.count; ++i) votes[piece.to + i] = -1;
   }
@@ -211,6 +228,17 @@ const sim_fault* modelled_world::strikes(sim_fault_kind kind, const step_context
 void modelled_world::freeze_disk(std::chrono::nanoseconds delay) {
   disk_frozen_until_ns = now_ns() + delay.count();
   disk_free_ns = std::max(disk_free_ns, now_ns()) + delay.count();
+}
+
+size_t modelled_world::write_together(double seconds, uint32_t blocks) {
+  if (disk_moment_ns != now_ns()) {
+    disk_moment_ns = now_ns();
+    disk_free_ns = std::max(disk_free_ns, disk_moment_ns);
+    written_at_ns.push_back(disk_free_ns);
+  }
+  disk_free_ns += int64_t{blocks} * static_cast<int64_t>(seconds * 1e9);
+  written_at_ns.back() = disk_free_ns;
+  return written_at_ns.size() - 1;
 }
 
 std::unique_ptr<executor> make_modelled_executor(std::shared_ptr<modelled_world> world) {

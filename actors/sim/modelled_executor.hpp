@@ -37,6 +37,13 @@ struct modelled_world {
   std::function<int64_t()> now_ns;
   int64_t disk_free_ns = 0;          ///< time at which the disk has written all data handed to it
   int64_t disk_frozen_until_ns = 0;  ///< no request to the disk ends before this time
+  /// True: the blocks that are handed to the disk at one moment share it, and all are written when the last one is.
+  bool writes_together = false;
+  int64_t disk_moment_ns = -1;  ///< with writes_together: latest moment at which blocks were handed to the disk
+  std::vector<int64_t>
+      written_at_ns;  ///< with writes_together: time at which the blocks of each such moment are written
+  /// [rank]: number of ranks that its lanes act for, its own among them; empty: each acts for itself alone.
+  std::vector<uint32_t> acts_for;
   std::vector<sim_event> log;
 
   void note(const step_context& c, uint32_t id, bool end) {
@@ -47,6 +54,10 @@ struct modelled_world {
   /// null: there is none.
   const sim_fault* strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x);
   void freeze_disk(std::chrono::nanoseconds delay);
+  /// Hands a block, which takes `seconds` to write, to the disk for each of `blocks` ranks, with writes_together.
+  /// Returns the number of this moment in `written_at_ns`, which is final once time has passed.
+  size_t write_together(double seconds, uint32_t blocks);
+  [[nodiscard]] uint32_t ranks_of(uint32_t rank) const { return acts_for.empty() ? 1 : acts_for[rank]; }
 };
 
 /// True if the lane's instructions wait for a disk.

@@ -38,6 +38,7 @@ struct sim_scheduler::parts {
   caf::scheduler::test_coordinator& coordinator;
   std::mt19937_64 random;
   int64_t latency_max_ns;
+  bool even;  // true: every message takes half of `latency_max_ns`, and its delivery no time
   channel_map channels;
   ready_channels ready;                               // channels that may deliver now
   std::set<std::pair<int64_t, channel_key>> not_yet;  // (virtual time from which the channel may deliver, channel)
@@ -77,7 +78,9 @@ struct sim_scheduler::parts {
     auto& c = it->second;
     if (!c.receiver) c.receiver = caf::strong_actor_ptr{to.ctrl()};
     int64_t due = now_ns();
-    if (sender != to.id() && latency_max_ns > 0)
+    if (sender != to.id() && even)
+      due += std::max<int64_t>(1, latency_max_ns / 2);
+    else if (sender != to.id() && latency_max_ns > 0)
       due += static_cast<int64_t>(random() % static_cast<uint64_t>(latency_max_ns));
     if (!c.messages.empty()) due = std::max(due, c.messages.back().due_ns);
     c.messages.push_back({due, std::move(element)});
@@ -133,7 +136,7 @@ struct sim_scheduler::parts {
     note(element->mid.integer_value());
     note(element->content().type_token());
     it->second.messages.pop_front();
-    set_now(now_ns() + 1);  // gives each delivery another time, so that spans show the order
+    if (!even) set_now(now_ns() + 1);  // gives each delivery another time, so that spans show the order
     if (it->second.messages.empty())
       channels.erase(it);
     else
@@ -145,10 +148,11 @@ struct sim_scheduler::parts {
   }
 };
 
-sim_scheduler::sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max)
+sim_scheduler::sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max, bool even)
     : parts_(new parts{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()),
                        std::mt19937_64(seed),
                        latency_max.count(),
+                       even,
                        {},
                        {},
                        {},
@@ -171,7 +175,7 @@ bool sim_scheduler::step(int64_t until_ns) {
   }
   p.pass_time();
   if (!p.ready.empty()) {
-    p.deliver(p.ready.find_by_order(p.random() % p.ready.size())->second);
+    p.deliver(p.even ? p.ready.begin()->second : p.ready.find_by_order(p.random() % p.ready.size())->second);
     return true;
   }
   const int64_t next_ns = std::min(p.next_timer_ns(), p.not_yet.empty() ? INT64_MAX : p.not_yet.begin()->first);

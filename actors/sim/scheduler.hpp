@@ -1,7 +1,9 @@
 // Delivers the messages between actors in a simulation: splits every mailbox into channels, one for each pair of sender
 // and receiver, and lets a seed choose which channel delivers next. Within a channel messages stay in order, as in
 // production; between channels any order is possible. Time is virtual: each delivery advances the clock by 1 ns, and
-// waits advance it only when nothing can be delivered.
+// waits advance it only when nothing can be delivered. With even messages no seed chooses: every message takes the same
+// time, a delivery none, and the messages of one moment are delivered by their receivers' and senders' age, so that
+// actors that do the same do it at the same nanosecond, however many there are.
 #pragma once
 
 #include <chrono>
@@ -15,8 +17,8 @@ namespace troupe::actors {
 class sim_scheduler {
  public:
   /// `system` must have the scheduler policy "testing" and outlive this object. The delay of each message is drawn
-  /// between 0 and `latency_max`.
-  sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max);
+  /// between 0 and `latency_max`; of `even` messages, it is half of that for each, and at least 1 ns.
+  sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max, bool even = false);
   ~sim_scheduler();
   sim_scheduler(const sim_scheduler&) = delete;
   sim_scheduler& operator=(const sim_scheduler&) = delete;

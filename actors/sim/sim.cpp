@@ -44,12 +44,15 @@ class world {
     models_->overflow_in_run = o.overflow_in_run;
     models_->clip_in_run = o.clip_in_run;
     models_->now_ns = [this] { return schedule_.now_ns(); };
+    models_->writes_together = o.even_messages;
     for (const auto& p : plans) num_ranks_ = std::max(num_ranks_, static_cast<uint32_t>(p.size()));
+    divide_ranks();
     for (uint32_t c = 0; c < communicators().size(); ++c) groups_.push_back(make_group(c));
     patience_ = {o.stall_after, o.work_min, o.work_min, longest_predicted()};
     pulses_ = std::make_shared<pulse_board>(num_ranks_);
-    std::vector<rank_parts> ranks(num_ranks_);
-    for (uint32_t r = 0; r < num_ranks_; ++r) furnish(ranks[r], r);
+    show_followers();
+    std::vector<rank_parts> ranks(acting_.size());
+    for (size_t i = 0; i < acting_.size(); ++i) furnish(ranks[i], acting_[i]);
     loader_setup loader;
     loader.shape.ranks = any_plan().options().data() / any_plan().options().sequence_ranks();
     loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
@@ -66,7 +69,7 @@ class world {
   world& operator=(const world&) = delete;
 
   core::result<sim_run> run(plan::plan_choice which) {
-    const auto& plans = plans_[static_cast<size_t>(which)];
+    const auto& plans = acting_plans_[static_cast<size_t>(which)];
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
     order->step = runs_ - 1;
@@ -79,7 +82,7 @@ class world {
 
     sim_run out;
     out.which = which;
-    out.predicted_s = plan::predict(plans, options_.costs).step_s;
+    out.predicted_s = plan::predict(plans, options_.costs, acted_for_).step_s;
     out.patience_s = patience_s();
     const int64_t quiet_max_ns = static_cast<int64_t>(4e9 * out.patience_s) + delays_ns();
     run_began_ns_ = schedule_.now_ns();
@@ -140,11 +143,36 @@ class world {
   }
 
  private:
+  // Divides the ranks into those that act and those that others act for.
+  void divide_ranks() {
+    const auto& by = options_.acted_by;
+    place_of_.resize(num_ranks_, 0);
+    if (!by.empty()) models_->acts_for.assign(num_ranks_, 0);
+    for (uint32_t r = 0; r < num_ranks_; ++r) {
+      if (!by.empty()) ++models_->acts_for[by[r]];
+      if (!acts(r)) continue;
+      place_of_[r] = acting_.size();
+      acting_.push_back(r);
+    }
+    for (const uint32_t r : acting_) acted_for_.push_back(models_->ranks_of(r));
+    for (const auto& which : plans_) {
+      auto& here = acting_plans_.emplace_back();
+      for (size_t i = 0; i < acting_.size() && !which.empty(); ++i) here.push_back(which[acting_[i]]);
+    }
+  }
+  [[nodiscard]] bool acts(uint32_t r) const { return options_.acted_by.empty() || options_.acted_by[r] == r; }
+  // Ranks that others act for have no pulse of their own: each is shown as one that waits in every run, because a rank
+  // without a pulse would count as working.
+  void show_followers() {
+    for (uint32_t r = 0; r < num_ranks_; ++r)
+      if (!acts(r)) pulses_->show(r, [] { return pulse{.run = UINT64_MAX}; });
+  }
+
   static tl::unexpected<core::error> hang(std::string text) {
     return core::fail(core::error_kind::bug, "simulation: " + std::move(text));
   }
   [[nodiscard]] const lane_actor& lane_of(uint32_t rank, plan::lane l) const {
-    return company_->ranks[rank]->lanes[static_cast<size_t>(l)];
+    return company_->ranks[place_of_[rank]]->lanes[static_cast<size_t>(l)];
   }
   // Returns the lane actor that the fault affects. If several actors share the fault's lane, as the pipeline stages of
   // a rank share the compute lane, returns the actor that runs the instruction at the fault's position in that lane.
@@ -153,7 +181,7 @@ class world {
       if (f.rank >= which.size()) continue;
       const auto& order = which[f.rank]->lanes[static_cast<size_t>(f.lane)];
       if (f.position >= order.size()) continue;
-      return company_->ranks[f.rank]->lanes[program(which[f.rank]).seat[order[f.position]]];
+      return company_->ranks[place_of_[f.rank]]->lanes[program(which[f.rank]).seat[order[f.position]]];
     }
     return lane_of(f.rank, f.lane);
   }
@@ -161,7 +189,7 @@ class world {
 
   [[nodiscard]] std::chrono::nanoseconds longest_predicted() const {
     double seconds = 0;
-    for (const auto& which : plans_)
+    for (const auto& which : acting_plans_)
       for (const auto& p : which)
         for (const auto& x : p->instructions)
           seconds = std::max(seconds, plan::predicted_seconds(*p, x, options_.costs));
@@ -197,7 +225,7 @@ class world {
 
   /// Returns the first plan of the first kind of run that has plans.
   [[nodiscard]] const plan::rank_plan& any_plan() const {
-    return *std::ranges::find_if(plans_, [](const shared_rank_plans& x) { return !x.empty(); })->front();
+    return *std::ranges::find_if(acting_plans_, [](const shared_rank_plans& x) { return !x.empty(); })->front();
   }
   [[nodiscard]] const std::vector<plan::communicator>& communicators() const {
     return any_plan().layout->communicators;
@@ -207,6 +235,13 @@ class world {
   }
   std::shared_ptr<fabric::modelled_group> make_group(uint32_t c) {
     const auto& members = communicators()[c].members;
+    std::vector<uint32_t> acted_by;  // by the numbers of members
+    for (size_t i = 0; i < members.size() && !options_.acted_by.empty(); ++i) {
+      const auto who = std::ranges::lower_bound(members, options_.acted_by[members[i]]);
+      // Nobody joins a communicator whose members are all acted for by ranks elsewhere.
+      if (who == members.end() || *who != options_.acted_by[members[i]]) return nullptr;
+      acted_by.push_back(static_cast<uint32_t>(who - members.begin()));
+    }
     const auto wake_later = [this, c, &members](int64_t delay_ns, uint32_t member, uint64_t sequence) {
       const auto& lane = fabric_lane(members[member]);
       const wake what{collective_id{c, sequence}.number()};
@@ -219,7 +254,8 @@ class world {
     if (c < options_.predicted_collectives.size() && options_.predicted_collectives[c])
       duration_ns = [this, c](uint64_t sequence) { return prices_ns_[c].at(sequence - priced_from_[c]); };
     return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), link_of(c),
-                                        {[this] { return schedule_.now_ns(); }, wake_later, duration_ns}, members);
+                                        {[this] { return schedule_.now_ns(); }, wake_later, duration_ns}, members,
+                                        acted_by);
   }
   // Computes what the collectives of the next run cost, as plan::predict() does: the largest price of a member, nothing
   // for one that acts only in skipped or clipped steps.
@@ -320,7 +356,7 @@ class world {
     };
     switch (f.kind) {
       case sim_fault_kind::kill_rank:
-        return kill(company_->ranks[f.rank]->rank);
+        return kill(company_->ranks[place_of_[f.rank]]->rank);
       case sim_fault_kind::kill_lane:
         return kill(struck_lane(f));
       case sim_fault_kind::kill_agent:
@@ -354,7 +390,7 @@ class world {
   }
 
   void freeze(const sim_fault& f) {
-    const auto& rank = *company_->ranks[f.rank];
+    const auto& rank = *company_->ranks[place_of_[f.rank]];
     if (f.kind == sim_fault_kind::freeze_lane) schedule_.freeze(struck_lane(f).id(), f.delay);
     if (f.kind == sim_fault_kind::freeze_rank) schedule_.freeze(rank.rank.id(), f.delay);
     if (f.kind == sim_fault_kind::freeze_rank && f.with_lanes)
@@ -377,9 +413,13 @@ class world {
   const std::vector<shared_rank_plans>& plans_;
   const sim_options& options_;
   uint32_t num_ranks_ = 1;
+  std::vector<uint32_t> acting_;                 // ranks that have actors
+  std::vector<uint32_t> acted_for_;              // [place in acting_]: number of ranks that its actors act for
+  std::vector<size_t> place_of_;                 // [rank]: its place in acting_ and in the company
+  std::vector<shared_rank_plans> acting_plans_;  // plans of acting_, by plan_choice
   sim_config config_;
   caf::actor_system system_{config_};
-  sim_scheduler schedule_{system_, options_.seed, options_.latency_max};
+  sim_scheduler schedule_{system_, options_.seed, options_.latency_max, options_.even_messages};
   std::shared_ptr<modelled_world> models_ = std::make_shared<modelled_world>();
   // [communicator]: group that simulates the communicator's collectives
   std::vector<std::shared_ptr<fabric::modelled_group>> groups_;
@@ -416,14 +456,17 @@ tl::unexpected<core::error> no_world(const std::string& what) {
   return core::refused("a simulated run: wanted " + what);
 }
 
-/// Checks that all plans exist, that each belongs to the rank at whose place it is, and that all belong to one job.
-core::result<void> check_plans(const std::vector<shared_rank_plans>& plans) {
+/// Checks that the plans of all ranks exist, but for those that others act for, that each belongs to the rank at whose
+/// place it is, and that all belong to one job.
+core::result<void> check_plans(const std::vector<shared_rank_plans>& plans,
+                               const std::vector<uint32_t>& acted_by = {}) {
   if (plans.size() > plan::num_plan_choices)
     return no_world(fmt::format("plans of {} kinds at most, got {}", plan::num_plan_choices, plans.size()));
   const plan::rank_plan* first = nullptr;
   for (size_t which = 0; which < plans.size(); ++which)
     for (size_t r = 0; r < plans[which].size(); ++r) {
       const plan::rank_plan* p = plans[which][r].get();
+      if (p == nullptr && r < acted_by.size() && acted_by[r] != r) continue;
       const std::string at = fmt::format("kind {}, rank {}: ", which, r);
       if (p == nullptr || p->layout == nullptr) return no_world("plans with their layouts, " + at + "got none");
       if (first == nullptr) first = p;
@@ -472,6 +515,32 @@ core::result<void> check_link(const fabric::linear_link& l) {
   return {};
 }
 
+/// Checks that ranks which act for others can do so (sim_options::acted_by).
+core::result<void> check_acting(const sim_options& o, uint32_t ranks, const std::vector<plan::communicator>& all) {
+  if (o.acted_by.empty()) return {};
+  const auto acts = [&](uint32_t r) { return r < o.acted_by.size() && o.acted_by[r] == r; };
+  if (o.acted_by.size() != ranks || !std::ranges::all_of(o.acted_by, acts))
+    return no_world(fmt::format("for each of {} ranks one that acts for it, and that acts for itself", ranks));
+  if (!o.even_messages || o.noise != 0) return no_world("even messages and no noise where ranks act for others");
+  for (const auto& c : all) {
+    const auto is_member = [&](uint32_t r) { return std::ranges::binary_search(c.members, r); };
+    if (std::ranges::none_of(c.members, acts)) continue;
+    for (const uint32_t r : c.members)
+      if (!is_member(o.acted_by[r]))
+        return no_world(fmt::format("that the rank which acts for rank {} is a member of \"{}\", too, got rank {}", r,
+                                    c.name, o.acted_by[r]));
+  }
+  const auto check = [&](const sim_fault& f) -> core::result<void> {
+    if (f.kind == sim_fault_kind::none) return {};
+    if (!acts(f.rank) || f.kind == sim_fault_kind::late_message || f.moment == sim_moment::events)
+      return no_world("faults of ranks that act for themselves, at moments that all ranks share, got " + f.describe());
+    return {};
+  };
+  TROUPE_TRY(check(o.fault));
+  for (const auto& f : o.further_faults) TROUPE_TRY(check(f));
+  return {};
+}
+
 core::result<void> check_options(const sim_options& o, uint32_t ranks, size_t communicators) {
   TROUPE_TRY(check_costs(o.costs));
   if (!(std::isfinite(o.noise) && o.noise >= 0))
@@ -495,10 +564,14 @@ core::result<void> check_options(const sim_options& o, uint32_t ranks, size_t co
 
 core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options) {
-  TROUPE_TRY(check_plans(plans));
+  TROUPE_TRY(check_plans(plans, options.acted_by));
   TROUPE_TRY(check_order(plans, order));
   const auto& first = *std::ranges::find_if(plans, [](const shared_rank_plans& x) { return !x.empty(); });
-  TROUPE_TRY(check_options(options, static_cast<uint32_t>(first.size()), first.front()->layout->communicators.size()));
+  const auto some = std::ranges::find_if(first, [](const auto& p) { return p != nullptr; });
+  if (some == first.end()) return no_world("plans of the ranks that act for themselves, got none");
+  const auto& communicators = (*some)->layout->communicators;
+  TROUPE_TRY(check_acting(options, static_cast<uint32_t>(first.size()), communicators));
+  TROUPE_TRY(check_options(options, static_cast<uint32_t>(first.size()), communicators.size()));
   sim_result out;
   world w(plans, options);
   for (const auto which : order) {

@@ -36,6 +36,14 @@ struct sim_options {  ///< options of a simulation
   double noise = 0.5;
   std::chrono::nanoseconds stall_after{50'000'000};  ///< limit for waiting ranks (patience::stall_after)
   std::chrono::nanoseconds work_min{150'000'000};    ///< least limit for working ranks
+  /// True: every message takes half of `latency_max`, at least 1 ns, and the seed decides nothing but the noise. Ranks
+  /// that do the same then do it at the same nanosecond. Blocks that are handed to the disk at one moment are all
+  /// written when the last one is.
+  bool even_messages = false;
+  /// [rank]: the rank whose actors act for it, too, and which acts for itself. Only acting ranks have plans and are in
+  /// the log. Every communicator of an acting rank has the ranks that act for its other members as members. Requires
+  /// even messages without noise, faults of acting ranks, and no late message. Empty: all ranks act for themselves.
+  std::vector<uint32_t> acted_by;
   uint32_t window = window_instructions;
   /// Number of the run whose gradient is not finite and whose update is skipped; 0: none.
   uint64_t overflow_in_run = 0;
@@ -67,20 +75,21 @@ struct sim_result {               ///< result of a simulation: the outcome of ea
   uint64_t schedule = 0;  ///< hash of the order of all message deliveries: equal numbers mean the same order
 };
 
-/// Runs the plans of the kinds in `order` one after the other. `plans` holds, by plan_choice, the plans of all ranks;
-/// kinds that are not in `order` may be empty. If a rank reports that the run waits for a disk that does not respond,
-/// the simulation stops the run. No fault happens after the last run has ended. Errors (kind `bug`): a run has no
-/// result after 4 times its patience_s without an event, the actors of a failed run did not become idle, or an order
-/// after a failure was not refused with the same words; kind `bad_input`: no order, a kind in `order` without plans,
-/// plans that are not those of all ranks of one job, invalid options.
+/// Runs the plans of the kinds in `order` one after the other. `plans` holds, by plan_choice, the plans of all ranks,
+/// null for those that other ranks act for; kinds that are not in `order` may be empty. If a rank reports that the run
+/// waits for a disk that does not respond, the simulation stops the run. No fault happens after the last run has ended.
+/// Errors (kind `bug`): a run has no result after 4 times its patience_s without an event, the actors of a failed run
+/// did not become idle, or an order after a failure was not refused with the same words; kind `bad_input`: no order, a
+/// kind in `order` without plans, plans that are not those of all ranks of one job, invalid options.
 core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
                                   const std::vector<plan::plan_choice>& order, const sim_options& options);
 
 /// Checks from the log that the runs followed their plans: every instruction ran once (at most once if the run failed),
 /// lanes started instructions in order, dependencies and collectives were respected, and no lane started more
-/// instructions ahead than `window` permits. The error names the instruction; `bad_input`: runs of a kind without
-/// plans.
-core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window);
+/// instructions ahead than `window` permits. `acted_by`: sim_options::acted_by of the simulation. The error names the
+/// instruction; `bad_input`: runs of a kind without plans.
+core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window,
+                             const std::vector<uint32_t>& acted_by = {});
 
 /// Checks that the runs ended as the injected fault requires: either well, however long a freeze was, or soon after the
 /// fault, with one error of the right kind that names the rank, after which no lane starts an instruction.

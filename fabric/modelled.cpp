@@ -113,7 +113,7 @@ void modelled_group::hold(int64_t until_ns) {
     m.ready_ns = later(m.ready_ns);
     link_free_ns_ = std::max(link_free_ns_, m.ready_ns);
     if (m.ready_ns == INT64_MAX) continue;
-    for (uint32_t rank = 0; rank < rendezvous_.size(); ++rank) time_.schedule(m.ready_ns - now, rank, sequence);
+    for (const uint32_t rank : acting_) time_.schedule(m.ready_ns - now, rank, sequence);
   }
   moving_ = std::move(still);
   held_until_ns_ = until_ns;

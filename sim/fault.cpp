@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -240,7 +241,7 @@ class fault::translation {
       const auto& p = plan_in(step, r);
       for (const auto& x : p.instructions) {
         if (x.kind != plan::kind::write && x.kind != plan::kind::swap_out) continue;
-        sim_fault out = at_instruction(place_in(p, step, x.id));
+        sim_fault out = at_instruction(place_in(p, step, r, x.id));
         out.error = core::error_kind::no_space;
         out.text = fmt::format("simulated: the disk of rank {} is full", r);
         return std::vector<sim_fault>{std::move(out)};
@@ -263,11 +264,11 @@ class fault::translation {
   [[nodiscard]] const plan::rank_plan& plan_in(uint64_t step, uint32_t r) const {
     return *world_.plans[static_cast<size_t>(world_.steps[step - 1])][r];
   }
-  static found_instruction place_in(const plan::rank_plan& p, uint64_t step, uint32_t id) {
+  static found_instruction place_in(const plan::rank_plan& p, uint64_t step, uint32_t rank, uint32_t id) {
     const auto lane = p.instructions[id].lane;
     const auto& order = p.lanes[static_cast<size_t>(lane)];
     const auto at = static_cast<uint32_t>(std::ranges::find(order, id) - order.begin());
-    return {step, p.rank, lane, at, id};
+    return {step, rank, lane, at, id};
   }
 
   // Returns the instructions of a name in the chosen step, else in all steps: on `only`, else on all ranks; at least
@@ -276,21 +277,24 @@ class fault::translation {
                                                     bool has_executor) const {
     std::vector<found_instruction> out;
     std::set<std::string> names;
+    std::map<const plan::rank_plan*, std::vector<uint32_t>> named;  // instructions of the name in each plan
     for (uint64_t step = f_.step_.value_or(1); step <= f_.step_.value_or(world_.steps.size()); ++step)
       for (uint32_t r = 0; r < world_.ranks(); ++r) {
         if (only && r != *only) continue;
         const auto& p = plan_in(step, r);
+        const auto [known, is_new] = named.try_emplace(&p);
         for (const auto& x : p.instructions) {
-          const bool is_control = x.lane == plan::lane::control;
+          if (!is_new) break;
           std::string described = p.describe(x.id);
           if (is_named(described, name)) {
-            if (is_control)
+            if (x.lane == plan::lane::control)
               return refuse(fmt::format("'{}' is on the control lane, {}", described,
                                         has_executor ? "which does no work" : "whose times the log lacks"));
-            out.push_back(place_in(p, step, x.id));
+            known->second.push_back(x.id);
           }
           names.insert(std::move(described));
         }
+        for (const uint32_t id : known->second) out.push_back(place_in(p, step, r, id));
       }
     if (!out.empty()) return out;
     const std::vector<std::string> all(names.begin(), names.end());

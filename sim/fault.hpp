@@ -18,7 +18,8 @@ namespace troupe::sim {
 
 /// Plans, steps and hosts of a world, in which faults have their places and moments.
 struct stage_of_faults {
-  const std::vector<actors::shared_rank_plans>& plans;  ///< by plan_choice
+  /// By plan_choice, the plan of each rank or one of its class, whose instructions have the same names and places.
+  const std::vector<actors::shared_rank_plans>& plans;
   const std::vector<plan::plan_choice>& steps;
   uint32_t ranks_per_host = 0;                ///< 0: all ranks are on host 0
   std::vector<uint32_t> hosts_of_ranks = {};  ///< [rank]: its host in a network; empty: `ranks_per_host` says

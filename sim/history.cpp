@@ -16,8 +16,11 @@ namespace {
 /// Collects the spans of all steps, and gives each name of an instruction a number.
 class recorder {
  public:
-  recorder(const std::vector<actors::shared_rank_plans>& plans, const actors::sim_result& result)
-      : plans_(plans), result_(result), numbers_(plans.size()) {}
+  recorder(const std::vector<actors::shared_rank_plans>& plans, const actors::sim_result& result,
+           const std::vector<uint32_t>& acted_by)
+      : plans_(plans), result_(result), numbers_(plans.size()) {
+    out_.acted_by = acted_by;
+  }
 
   history run(uint64_t seed) {
     out_.seed = seed;
@@ -26,7 +29,8 @@ class recorder {
     out_.warnings = result_.told;
     for (size_t which = 0; which < plans_.size(); ++which) {
       numbers_[which].resize(plans_[which].size());
-      for (size_t r = 0; r < plans_[which].size(); ++r) name_all(*plans_[which][r], numbers_[which][r]);
+      for (size_t r = 0; r < plans_[which].size(); ++r)
+        if (plans_[which][r]) name_all(*plans_[which][r], numbers_[which][r]);
       out_.ranks = std::max(out_.ranks, static_cast<uint32_t>(plans_[which].size()));
     }
     for (size_t i = 0; i < result_.runs.size(); ++i) take(result_.runs[i], i + 1);
@@ -51,7 +55,7 @@ class recorder {
     // [rank][instruction id]: its start and end
     std::vector<std::vector<telemetry::interval>> times(plans.size());
     for (size_t r = 0; r < plans.size(); ++r)
-      times[r].resize(plans[r]->instructions.size(), {history::never, history::never});
+      if (plans[r]) times[r].resize(plans[r]->instructions.size(), {history::never, history::never});
     for (const auto& e : result_.log)
       if (e.run == number) (e.end ? times[e.rank][e.id].end_ns : times[e.rank][e.id].start_ns) = e.time_ns;
     // The log lacks the control lane; its times are in the report of a run that has ended well.
@@ -61,6 +65,7 @@ class recorder {
           times[report.rank][id] = report.spans.spans[id];
     const auto met = begins(plans, times);
     for (uint32_t r = 0; r < plans.size(); ++r) {
+      if (!plans[r]) continue;
       for (const auto& x : plans[r]->instructions) {
         const auto& t = times[r][x.id];
         if (t.start_ns == history::never) continue;
@@ -82,7 +87,8 @@ class recorder {
       int64_t posted_ns = history::never, ended_ns = history::never;
     };
     std::map<collective, seen> all;
-    for (size_t r = 0; r < plans.size(); ++r)
+    for (size_t r = 0; r < plans.size(); ++r) {
+      if (!plans[r]) continue;
       for (uint32_t id : plans[r]->lanes[static_cast<size_t>(plan::lane::fabric)]) {
         const auto& x = plans[r]->instructions[id];
         const auto& t = times[r][id];
@@ -91,6 +97,7 @@ class recorder {
         if (t.end_ns != history::never)
           here.ended_ns = here.ended_ns == history::never ? t.end_ns : std::min(here.ended_ns, t.end_ns);
       }
+    }
     std::map<collective, int64_t> out;
     int64_t before_ns = history::never;
     for (const auto& [which, here] : all) {
@@ -110,8 +117,9 @@ class recorder {
 
 }  // namespace
 
-history record(const std::vector<actors::shared_rank_plans>& plans, const actors::sim_result& result, uint64_t seed) {
-  return recorder(plans, result).run(seed);
+history record(const std::vector<actors::shared_rank_plans>& plans, const actors::sim_result& result, uint64_t seed,
+               const std::vector<uint32_t>& acted_by) {
+  return recorder(plans, result, acted_by).run(seed);
 }
 
 }  // namespace troupe::sim

@@ -2,6 +2,7 @@
 // use when. Questions about it are in run.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -57,6 +58,8 @@ struct history {
   uint64_t seed = 0;
   std::string replay;  ///< command that replays the run; empty: the program does not draw its seeds
   uint32_t ranks = 1;
+  /// [rank]: the rank whose spans and memory are its own, too; empty: each rank has its own (world_options::fold).
+  std::vector<uint32_t> acted_by;
   std::vector<std::string> names;  ///< names of all instructions of the plans, also of those that did not run
   std::vector<span> spans;         ///< by their start
   std::vector<step_record> steps;
@@ -64,11 +67,19 @@ struct history {
   std::vector<holding> memory;
   std::vector<strike> faults;
   std::vector<std::string> warnings;  ///< reports of ranks that waited for a disk or the loader
+
+  /// Returns the rank whose spans and memory are those of `rank`.
+  [[nodiscard]] uint32_t actor_of(uint32_t rank) const { return acted_by.empty() ? rank : acted_by[rank]; }
+  /// Returns the number of ranks whose spans and memory are those of `rank`.
+  [[nodiscard]] int64_t ranks_like(uint32_t rank) const {
+    return acted_by.empty() ? 1 : std::ranges::count(acted_by, rank);
+  }
 };
 
 /// Makes the record of a simulation of these plans (by plan_choice). Memory in slots is held from the start of a slot's
 /// first instruction to the end of its last one, activations from forward to backward as plan/keeping.hpp counts them,
-/// all other memory throughout.
-history record(const std::vector<actors::shared_rank_plans>& plans, const actors::sim_result& result, uint64_t seed);
+/// all other memory throughout. `acted_by`: actors::sim_options::acted_by of the simulation.
+history record(const std::vector<actors::shared_rank_plans>& plans, const actors::sim_result& result, uint64_t seed,
+               const std::vector<uint32_t>& acted_by = {});
 
 }  // namespace troupe::sim

@@ -45,7 +45,9 @@ struct shared_time {
   telemetry::interval at = {};  ///< the longest time of this rank's work
 };
 
-shared_time shared(const history& h, const std::vector<const span*>& some, const std::vector<const span*>& others) {
+/// `is_one`: the spans are those of one rank; else each rank counts as often as the ranks that it acts for.
+shared_time shared(const history& h, const std::vector<const span*>& some, const std::vector<const span*>& others,
+                   bool is_one) {
   shared_time out;
   auto of_others = by_rank(others);
   int64_t most_ns = -1;
@@ -53,8 +55,9 @@ shared_time shared(const history& h, const std::vector<const span*>& some, const
     const auto busy = work_of(h, spans);
     const int64_t busy_ns = telemetry::length_ns(busy),
                   common_ns = telemetry::common_length_ns(busy, work_of(h, of_others[rank]));
-    out.busy_ns += busy_ns;
-    out.common_ns += common_ns;
+    const int64_t ranks = is_one ? 1 : h.ranks_like(rank);
+    out.busy_ns += ranks * busy_ns;
+    out.common_ns += ranks * common_ns;
     if (busy.empty() || busy_ns - common_ns <= most_ns) continue;
     most_ns = busy_ns - common_ns;
     out.rank = rank;
@@ -104,7 +107,7 @@ highest highest_of(const std::vector<const holding*>& held) {
 simulated_run simulated_run::on(rank r) const {
   if (r.number >= all_->ranks) refuse(fmt::format("wanted one of {} ranks, got rank {}", all_->ranks, r.number));
   simulated_run out = *this;
-  out.rank_ = r.number;
+  out.rank_ = all_->actor_of(r.number);
   return out;
 }
 
@@ -165,7 +168,7 @@ verdict simulated_run::order(std::initializer_list<std::string_view> names) cons
 quantity simulated_run::hidden(std::string_view name) const {
   const history& h = *all_;
   const selection chosen(h, rank_, step_);
-  const auto t = shared(h, chosen.named(name), chosen.of_lane(plan::lane::compute));
+  const auto t = shared(h, chosen.named(name), chosen.of_lane(plan::lane::compute), rank_.has_value());
   const double share = t.busy_ns > 0 ? double(t.common_ns) / double(t.busy_ns) : 1;
   return {share, fmt::format("of '{}' is hidden behind compute: {} of {}", name, ms(t.common_ns), ms(t.busy_ns)) +
                      replay_text(h) + lanes_of(h, t)};
@@ -174,7 +177,7 @@ quantity simulated_run::hidden(std::string_view name) const {
 quantity simulated_run::overlap(std::string_view name, std::string_view other) const {
   const history& h = *all_;
   const selection chosen(h, rank_, step_);
-  const auto t = shared(h, chosen.named(name), chosen.named(other));
+  const auto t = shared(h, chosen.named(name), chosen.named(other), rank_.has_value());
   const double share = t.busy_ns > 0 ? double(t.common_ns) / double(t.busy_ns) : 0;
   return {share, fmt::format("of '{}' overlaps '{}': {} of {}", name, other, ms(t.common_ns), ms(t.busy_ns)) +
                      replay_text(h) + lanes_of(h, t)};
@@ -186,7 +189,8 @@ quantity simulated_run::idle(plan::lane lane) const {
   const auto spans = by_rank(chosen.of_lane(lane));
   int64_t steps_ns = 0, ranks = rank_ ? 1 : h.ranks, work_ns = 0;
   for (const step_record* s : chosen.steps()) steps_ns += s->ended_ns - s->began_ns;
-  for (const auto& [rank, list] : spans) work_ns += telemetry::length_ns(work_of(h, list));
+  for (const auto& [rank, list] : spans)
+    work_ns += (rank_ ? 1 : h.ranks_like(rank)) * telemetry::length_ns(work_of(h, list));
   const double share = steps_ns > 0 ? 1 - double(work_ns) / double(steps_ns * ranks) : 0;
   return {share, fmt::format("of {} the lane {} is idle", ms(steps_ns * ranks), plan::name_of(lane)) + replay_text(h)};
 }

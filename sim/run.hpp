@@ -28,7 +28,8 @@ class simulated_run {
   explicit simulated_run(std::shared_ptr<const history> all) : all_(std::move(all)) {}
 
   /// Returns the part of the run on one rank, or in one step, counted from 1. Throws world_error for one that the run
-  /// does not have; a step behind a failed one is such a step.
+  /// does not have; a step behind a failed one is such a step. In a folded world (world_options::fold), the part on the
+  /// rank that acts for `r`, by whose number texts then name it.
   [[nodiscard]] simulated_run on(rank r) const;
   [[nodiscard]] simulated_run in_step(uint64_t number) const;
 

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "config/sections/job_config.hpp"
 #include "job/blueprint.hpp"
 #include "job/plans.hpp"
+#include "plan/layout/classes.hpp"
 #include "plan/layout/communicators.hpp"
+#include "sim/fold.hpp"
 #include "sim/network/collective_time.hpp"
 
 namespace troupe::sim {
@@ -39,6 +43,25 @@ std::vector<actors::shared_rank_plans> plans_of(const std::shared_ptr<const conf
     if (number < out.size() && out[number].empty()) out[number] = value_of(job::make_plans(config, which));
   }
   return out;
+}
+
+/// Returns for each rank the plan of its class.
+actors::shared_rank_plans plans_of_classes(const job::step_plans& written) {
+  actors::shared_rank_plans out;
+  const auto& classes = written.classes();
+  for (size_t k = 0; k < classes.size(); ++k)
+    for (const uint32_t r : classes[k].ranks) {
+      if (out.size() <= r) out.resize(r + 1);
+      out[r] = written.plans()[k];
+    }
+  return out;
+}
+
+/// Returns a text that two ranks' faults have in common if they belong to fault `number` of a world and are alike.
+std::string look_of(size_t number, const actors::sim_fault& f) {
+  return fmt::format("fault {}: {} {} {} {} {} {} {} {} {} {};", number, static_cast<int>(f.kind), f.run,
+                     static_cast<int>(f.lane), f.position, f.factor, f.delay.count(), static_cast<int>(f.moment),
+                     f.at_ns, f.with_lanes, f.text);
 }
 
 /// Returns true if all ranks of the list are on one host.
@@ -84,13 +107,20 @@ std::vector<fabric::linear_link> links_in(const network& on, const std::vector<u
 }  // namespace
 
 world::world(std::shared_ptr<const config::job_config> config, world_options options)
-    : plans_(plans_of(config, options.steps)), options_(std::move(options)) {
+    : given_(plans_of(config, options.steps)), options_(std::move(options)) {
   if (!options_.costs) options_.costs = job::usual_costs(*config);
   prepare();
 }
 
 world::world(std::vector<actors::shared_rank_plans> plans, world_options options)
-    : plans_(std::move(plans)), options_(std::move(options)) {
+    : given_(std::move(plans)), options_(std::move(options)) {
+  prepare();
+}
+
+world::world(std::vector<job::step_plans> plans, world_options options)
+    : classes_(std::move(plans)), options_(std::move(options)) {
+  if (!options_.fold) refuse_world("wanted fold for plans of classes");
+  for (const auto& of_kind : classes_) given_.push_back(plans_of_classes(of_kind));
   prepare();
 }
 
@@ -104,10 +134,12 @@ world world::with(fault f) const {
 void world::prepare() {
   if (options_.steps.empty()) refuse_world("wanted at least one step, got none");
   for (const auto which : options_.steps)
-    if (static_cast<size_t>(which) >= plans_.size() || plans_[static_cast<size_t>(which)].empty())
+    if (static_cast<size_t>(which) >= given_.size() || given_[static_cast<size_t>(which)].empty())
       refuse_world(fmt::format("wanted steps of kinds that have plans, got kind {}", static_cast<size_t>(which)));
-  stage_of_faults stage{plans_, options_.steps, options_.ranks_per_host, {}};
-  for (const auto& which : plans_)
+  if (options_.fold && options_.noise != 0)
+    refuse_world("fold cannot be combined with noise, which sets all ranks apart");
+  stage_of_faults stage{given_, options_.steps, options_.ranks_per_host, {}};
+  for (const auto& which : given_)
     for (const auto& p : which)
       if (p == nullptr || p->layout == nullptr || which.size() != stage.ranks() ||
           p->options().ranks() != stage.ranks())
@@ -116,6 +148,7 @@ void world::prepare() {
   if (options_.costs) lower_.costs = *options_.costs;
   lower_.latency_max = options_.latency_max;
   lower_.noise = options_.noise;
+  lower_.even_messages = options_.even_messages || options_.fold;
   lower_.stall_after = options_.stall_after;
   lower_.work_min = options_.work_min;
   if (options_.placed_on != nullptr) {
@@ -131,21 +164,91 @@ void world::prepare() {
       lower_.predicted_collectives.push_back(is_within && options_.within_host_by_costs);
     }
   }
-  num_faults_.clear();
+  std::vector<std::vector<actors::sim_fault>> faults;  // [fault]
   for (const fault& f : options_.faults) {
     require(f.apply_to(lower_, stage));
-    auto faults = value_of(f.faults_in(stage));
-    num_faults_.push_back(faults.size());
-    std::ranges::move(faults, std::back_inserter(lower_.further_faults));
+    faults.push_back(value_of(f.faults_in(stage)));
+  }
+  lower_.acted_by = folded(stage, faults);
+  take_plans(stage.ranks());
+  num_faults_.clear();
+  for (auto& some : faults) {
+    std::erase_if(some, [&](const actors::sim_fault& x) {
+      return !lower_.acted_by.empty() && lower_.acted_by[x.rank] != x.rank;
+    });
+    num_faults_.push_back(some.size());
+    std::ranges::move(some, std::back_inserter(lower_.further_faults));
+  }
+}
+
+/// Returns for each rank the rank that acts for it; empty if all act for themselves.
+std::vector<uint32_t> world::folded(const stage_of_faults& stage,
+                                    const std::vector<std::vector<actors::sim_fault>>& faults) const {
+  if (!options_.fold || !stage.layout().options.passes.empty()) return {};
+  std::vector<std::string> looks(stage.ranks());  // [rank]: text of all that tells it apart
+  for (size_t k = 0; k < faults.size(); ++k)
+    for (const auto& f : faults[k]) {
+      if (f.kind == actors::sim_fault_kind::late_message) return {};
+      if (f.kind != actors::sim_fault_kind::freeze_disk) looks[f.rank] += look_of(k, f);  // the disk belongs to no rank
+    }
+  for (size_t which = 0; which < given_.size(); ++which) {
+    if (given_[which].empty()) continue;
+    const auto classes = classes_.empty() ? plan::classes_of(given_[which].front()->layout) : classes_[which].classes();
+    for (size_t k = 0; k < classes.size(); ++k)
+      for (const uint32_t r : classes[k].ranks) looks[r] += fmt::format("class {};", k);
+  }
+  std::map<std::string, uint32_t> known;
+  std::vector<uint32_t> colours, colours_of_links;
+  for (auto& look : looks)
+    colours.push_back(known.try_emplace(std::move(look), static_cast<uint32_t>(known.size())).first->second);
+  std::map<std::tuple<double, double, bool>, uint32_t> known_links;
+  for (size_t c = 0; c < lower_.links.size(); ++c) {
+    const auto& l = lower_.links[c];
+    const bool is_predicted = !lower_.predicted_collectives.empty() && lower_.predicted_collectives[c];
+    colours_of_links.push_back(
+        known_links
+            .try_emplace({l.latency_us, l.bytes_per_second, is_predicted}, static_cast<uint32_t>(known_links.size()))
+            .first->second);
+  }
+  auto out = fold_ranks(colours, stage.communicators(), colours_of_links);
+  if (num_acting(out) == out.size()) out.clear();
+  return out;
+}
+
+std::shared_ptr<const plan::rank_plan> world::plan_of(size_t which, uint32_t rank) const {
+  return classes_.empty() ? given_[which][rank] : value_of(classes_[which].of(rank));
+}
+
+/// Takes the plans of all `ranks` that act, once it is known which do.
+void world::take_plans(uint32_t ranks) {
+  const auto& by = lower_.acted_by;
+  const auto acts = [&](uint32_t r) { return by.empty() || by[r] == r; };
+  uint64_t instructions = 0;
+  for (const auto which : options_.steps)
+    for (uint32_t r = 0; r < ranks; ++r)
+      if (acts(r)) instructions += given_[static_cast<size_t>(which)][r]->instructions.size();
+  if (options_.instructions_max > 0 && instructions > options_.instructions_max)
+    refuse_world(
+        fmt::format("wanted at most {} instructions in all steps, got {} on {} ranks that act for {}; give "
+                    "fewer steps, or faults that set fewer ranks apart",
+                    options_.instructions_max, instructions, by.empty() ? ranks : num_acting(by), ranks));
+  acting_.assign(given_.size(), {});
+  plans_.assign(given_.size(), {});
+  for (size_t which = 0; which < given_.size(); ++which) {
+    if (given_[which].empty()) continue;
+    acting_[which].resize(ranks);
+    for (uint32_t r = 0; r < ranks; ++r)
+      if (acts(r)) acting_[which][r] = plan_of(which, r);
+    for (uint32_t r = 0; r < ranks; ++r) plans_[which].push_back(acting_[which][by.empty() ? r : by[r]]);
   }
 }
 
 simulated_run world::run(uint64_t seed) const {
   actors::sim_options options = lower_;
   options.seed = seed;
-  const auto result = value_of(actors::simulate(plans_, options_.steps, options));
-  require(actors::check_log(plans_, result, options.window));
-  auto out = std::make_shared<history>(record(plans_, result, seed));
+  const auto result = value_of(actors::simulate(acting_, options_.steps, options));
+  require(actors::check_log(acting_, result, options.window, options.acted_by));
+  auto out = std::make_shared<history>(record(acting_, result, seed, options.acted_by));
   size_t next = 1;  // the lower layer's first fault is none
   for (size_t k = 0; k < options_.faults.size(); ++k) {
     const fault& f = options_.faults[k];

@@ -10,6 +10,7 @@
 
 #include "actors/sim/sim.hpp"
 #include "fabric/linear_link.hpp"
+#include "job/step/step_plans.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/plan_choice.hpp"
 #include "sim/answer.hpp"
@@ -47,7 +48,18 @@ struct world_options {
   std::shared_ptr<const network> placed_on = {};
   axis_order axes = nearest_first;               ///< axes whose ranks are the nearest in that network
   std::chrono::nanoseconds latency_max{80'000};  ///< largest latency of a message between actors
-  double noise = 0;                              ///< an instruction takes [1, 1 + noise) times its predicted time
+  /// True: every message takes half of `latency_max`, at least 1 ns, whatever the seed, and blocks that ranks hand to
+  /// the disk at one moment are all written when the last one is. Ranks that do the same then do it at the same
+  /// nanosecond.
+  bool even_messages = false;
+  /// True: one set of actors acts for all ranks that nothing tells apart (fold.hpp), with even messages. Each
+  /// instruction starts at the same nanosecond as without folding. A fault that belongs to some ranks sets them, and
+  /// those who meet them, apart; a late message, which the seed draws, sets all apart, and so does a program's own
+  /// pass. Cannot be combined with noise.
+  bool fold = false;
+  /// Most instructions of all ranks that act, in all steps; 0: no limit.
+  uint64_t instructions_max = 0;
+  double noise = 0;  ///< an instruction takes [1, 1 + noise) times its predicted time
   std::chrono::nanoseconds stall_after{std::chrono::seconds(30)};  ///< limit for waiting ranks (cluster.stall_after)
   std::chrono::nanoseconds work_min{std::chrono::seconds(60)};     ///< least limit for working ranks
   std::vector<fault> faults = {};
@@ -62,6 +74,10 @@ class world {
   explicit world(std::shared_ptr<const config::job_config> config, world_options options = {});
   /// Makes a world of plans, by plan_choice; kinds that no step has may be empty.
   explicit world(std::vector<actors::shared_rank_plans> plans, world_options options = {});
+  /// Makes a folded world of the plans of classes, by plan_choice, without writing the plans of ranks that others act
+  /// for: for jobs of thousands of ranks. Throws world_error (bad_input) unless `options.fold` is set, and with the
+  /// errors of step_plans::of().
+  explicit world(std::vector<job::step_plans> plans, world_options options);
 
   /// Returns the same world with one more fault.
   [[nodiscard]] world with(fault f) const;
@@ -72,12 +88,23 @@ class world {
   [[nodiscard]] simulated_run run() const { return run(options_.seed); }
   [[nodiscard]] simulated_run run(uint64_t seed) const;
 
+  /// Returns the plan of each rank, by plan_choice; of a rank that another acts for, that one's plan.
   [[nodiscard]] const std::vector<actors::shared_rank_plans>& plans() const { return plans_; }
+  /// Returns for each rank the rank that acts for it; empty if all act for themselves.
+  [[nodiscard]] const std::vector<uint32_t>& acted_by() const { return lower_.acted_by; }
 
  private:
   void prepare();
+  [[nodiscard]] std::vector<uint32_t> folded(const stage_of_faults& stage,
+                                             const std::vector<std::vector<actors::sim_fault>>& faults) const;
+  [[nodiscard]] std::shared_ptr<const plan::rank_plan> plan_of(size_t which, uint32_t rank) const;
+  void take_plans(uint32_t ranks);
 
-  std::vector<actors::shared_rank_plans> plans_;
+  std::vector<job::step_plans> classes_;  // plans of classes, if the world was made of them
+  std::vector<actors::shared_rank_plans>
+      given_;  // plans as they were given; of classes_, the plan of each rank's class
+  std::vector<actors::shared_rank_plans> plans_;   // result of plans()
+  std::vector<actors::shared_rank_plans> acting_;  // plans of the ranks that act, null for all others
   world_options options_;
   actors::sim_options lower_;       // options of the lower layer, with everything but the seed
   std::vector<size_t> num_faults_;  // [fault]: number of its faults in lower_

@@ -131,13 +131,14 @@ class in_process_stage {
 /// Backend for run_on_stage(): a modelled group with its virtual clock.
 class modelled_stage {
  public:
-  explicit modelled_stage(uint32_t size, fabric::linear_link link = {})
+  explicit modelled_stage(uint32_t size, fabric::linear_link link = {}, const std::vector<uint32_t>& acted_by = {})
       : group_(fabric::modelled_group::make(size, link,
                                             {.now_ns = [w = world_] { return w->now_ns; },
                                              .schedule =
                                                  [w = world_](int64_t delay_ns, uint32_t rank, uint64_t sequence) {
                                                    w->mail.emplace(w->now_ns + delay_ns, std::pair{rank, sequence});
-                                                 }})) {}
+                                                 }},
+                                            {}, acted_by)) {}
 
   std::unique_ptr<fabric::communicator> join(uint32_t rank) {
     return group_->join(rank, [w = world_, rank](uint64_t sequence) {

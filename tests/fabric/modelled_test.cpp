@@ -51,6 +51,38 @@ BOOST_AUTO_TEST_CASE(an_operation_takes_its_time_once_all_have_arrived) {
   BOOST_TEST(stage.now_ns() == 9'000);
 }
 
+BOOST_AUTO_TEST_CASE(a_member_posts_for_those_that_it_acts_for) {
+  modelled_stage stage(4, slow_link, {0, 1, 1, 0});
+  const auto a = stage.join(0);
+  const auto b = stage.join(1);
+  const std::vector<piece> pieces{{0, 0, 0, 1'000}, {1, 0, 1'000, 500}, {2, 0, 1'500, 500}, {3, 0, 2'000, 500}};
+  std::mt19937 random(1);
+  for (uint64_t sequence = 0; sequence < 3; ++sequence) {
+    BOOST_REQUIRE(b->post(gather_of(pieces, sequence)));
+    BOOST_TEST((b->missing(sequence) == std::vector<uint32_t>{0, 3}));
+    BOOST_REQUIRE(a->post(gather_of(pieces, sequence)));
+    BOOST_TEST((a->advance(sequence).value() == progress::pending));
+    // Only the two members that are there are scheduled; the time is that of four.
+    BOOST_TEST(stage.under_way() == 2U);
+    const int64_t began_ns = stage.now_ns();
+    BOOST_REQUIRE(stage.next(random).has_value());
+    BOOST_TEST(stage.now_ns() == began_ns + 5'000 + 4 * 2'000);
+    BOOST_REQUIRE(stage.next(random).has_value());
+    BOOST_TEST((a->advance(sequence).value() == progress::done));
+    BOOST_TEST((b->advance(sequence).value() == progress::done));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_member_that_acts_for_others_acts_for_itself) {
+  const std::vector<std::vector<uint32_t>> wrong{{1, 2, 2}, {0, 3, 0}, {0, 0}};
+  for (const auto& acted_by : wrong) {
+    modelled_stage stage(3, slow_link, acted_by);
+    const auto refused = stage.join(0)->post(gather_of({}, 0));
+    BOOST_REQUIRE(!refused);
+    BOOST_TEST(refused.error().text.find("one that acts for it") != std::string::npos);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(operations_of_one_communicator_share_its_link) {
   modelled_stage stage(1, slow_link);
   const auto only = stage.join(0);

@@ -11,6 +11,7 @@
 #include "config/sections/job_config.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/kinds.hpp"
+#include "sim/fold.hpp"
 #include "sim/world.hpp"
 
 namespace troupe::apps {
@@ -77,6 +78,16 @@ core::result<void> check_size(const job::blueprint& b, uint64_t steps) {
   return {};
 }
 
+/// Returns the steps' plans of classes of ranks, by plan_choice.
+core::result<std::vector<job::step_plans>> classes_for(const job::blueprint& b, const std::vector<plan_choice>& steps) {
+  std::vector<job::step_plans> out(plan::num_plan_choices);
+  out[static_cast<size_t>(plan_choice::train)] = b.train;
+  if (std::ranges::find(steps, plan_choice::train_saving) != steps.end()) {
+    TROUPE_ASSIGN(out[static_cast<size_t>(plan_choice::train_saving)], b.write(plan_choice::train_saving));
+  }
+  return out;
+}
+
 core::result<std::vector<actors::shared_rank_plans>> plans_for(const job::blueprint& b,
                                                                const std::vector<plan_choice>& steps) {
   std::vector<actors::shared_rank_plans> out(plan::num_plan_choices);
@@ -90,9 +101,19 @@ core::result<std::vector<actors::shared_rank_plans>> plans_for(const job::bluepr
   return out;
 }
 
+/// Returns the communicators of each rank, ascending.
+std::vector<std::vector<uint32_t>> communicators_of_ranks(const plan::job_layout& layout) {
+  std::vector<std::vector<uint32_t>> out(layout.options.ranks());
+  for (uint32_t c = 0; c < layout.communicators.size(); ++c)
+    for (const uint32_t r : layout.communicators[c].members) out[r].push_back(c);
+  return out;
+}
+
+/// `plans`: [rank], the plan of the rank or of one that acts for it, whose communicators have the same order.
 std::vector<collective_traffic> traffic_of(const actors::shared_rank_plans& plans, uint32_t ranks_per_host) {
   std::vector<collective_traffic> out;
   const auto& communicators = plans.front()->layout->communicators;
+  const auto met = communicators_of_ranks(*plans.front()->layout);
   for (uint32_t c = 0; c < communicators.size(); ++c) {
     collective_traffic here;
     here.name = communicators[c].name;
@@ -102,10 +123,13 @@ std::vector<collective_traffic> traffic_of(const actors::shared_rank_plans& plan
       if (here.hosts.empty() || here.hosts.back() != host) here.hosts.push_back(host);
     }
     // Each member's instruction counts the bytes of all members.
-    const auto& p = *plans[here.ranks.front()];
+    const uint32_t first = here.ranks.front();
+    const auto& p = *plans[first];
+    const auto place = std::ranges::find(met[first], c) - met[first].begin();
+    const uint32_t its_own = met[p.rank][static_cast<size_t>(place)];
     for (const uint32_t id : p.lanes[static_cast<size_t>(plan::lane::fabric)]) {
       const auto& x = p.instructions[id];
-      if (x.communicator != c) continue;
+      if (x.communicator != its_own) continue;
       ++here.collectives;
       here.bytes += x.moved_bytes;
     }
@@ -135,6 +159,9 @@ double flops_of_model(const actors::shared_rank_plans& plans) {
 
 simulated_outcome outcome_of(const sim::world& world, uint64_t seed) {
   simulated_outcome out;
+  out.plans = world.plans();
+  out.classes =
+      world.acted_by().empty() ? static_cast<uint32_t>(out.plans.front().size()) : sim::num_acting(world.acted_by());
   out.run = world.run(seed);
   const auto& h = out.run.log();
   out.parts = parts_of(h, world.plans());
@@ -165,6 +192,26 @@ std::optional<fault_loss> loss_of(const sim::history& h, uint64_t every) {
   return out;
 }
 
+/// Returns the seconds of a training step as `troupe plan` predicts them.
+double predicted_s(const job::blueprint& b, const actors::shared_rank_plans& train, const plan::cost_model& costs) {
+  if (b.train.ranks() <= unfolded_ranks_max) return plan::predict(train, costs).step_s;
+  std::vector<uint32_t> stands_for;
+  for (const auto& c : b.train.classes()) stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
+  return plan::predict(b.train.plans(), costs, std::move(stands_for)).step_s;
+}
+
+/// Returns the world of the job's plans: beyond unfolded_ranks_max ranks, a folded one.
+core::result<sim::world> world_of(const job::blueprint& b, sim::world_options options) {
+  if (b.train.ranks() <= unfolded_ranks_max) {
+    TROUPE_ASSIGN(auto plans, plans_for(b, options.steps));
+    return sim::world(std::move(plans), std::move(options));
+  }
+  options.fold = true;
+  options.instructions_max = simulated_instructions_max;
+  TROUPE_ASSIGN(auto classes, classes_for(b, options.steps));
+  return sim::world(std::move(classes), std::move(options));
+}
+
 sim::world with_faults(sim::world world, const std::vector<fault_sentence>& faults) {
   for (const auto& f : faults) {
     try {
@@ -185,19 +232,14 @@ core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_
   out.ranks = b.train.ranks();
   TROUPE_ASSIGN(const uint64_t steps, steps_to_simulate(c, wish));
   TROUPE_ASSIGN(out.ranks_per_host, ranks_of_a_host(b, wish));
-  TROUPE_TRY(check_size(b, steps));
+  if (out.ranks <= unfolded_ranks_max) TROUPE_TRY(check_size(b, steps));
   out.hosts = out.ranks_per_host == 0 ? 1 : out.ranks / out.ranks_per_host;
   if (wish.network_bytes_per_s && out.hosts == 1)
     return core::refused("--network would do nothing here: it is for several hosts (--ranks-per-host, cluster.hosts)");
   out.network = usual_network;
   if (wish.network_bytes_per_s) out.network.bytes_per_second = *wish.network_bytes_per_s;
   out.steps = kinds_of(steps, c.checkpoint.every_steps);
-  TROUPE_ASSIGN(out.plans, plans_for(b, out.steps));
-  const auto& train = out.plans[static_cast<size_t>(plan_choice::train)];
-  out.predicted_s = plan::predict(train, costs).step_s;
-  out.model_flops = flops_of_model(train);
   out.peak_flops_per_s = costs.flops_per_s * (costs.device_bytes_per_s > 0 ? 1 : out.ranks);
-  out.traffic = traffic_of(train, out.ranks_per_host);
   sim::world_options options;
   options.seed = wish.seed;
   options.steps = out.steps;
@@ -209,11 +251,15 @@ core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_
   options.latency_max = std::chrono::nanoseconds(static_cast<int64_t>(2e9 * costs.latency_s));
   options.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(1e9 * b.stall_after_s));
   try {
-    const sim::world world(out.plans, options);
+    TROUPE_ASSIGN(const auto world, world_of(b, options));
     const sim::world faulty = with_faults(world, wish.faults);
+    const auto& train = world.plans()[static_cast<size_t>(plan_choice::train)];
+    out.predicted_s = predicted_s(b, train, costs);
+    out.model_flops = flops_of_model(train);
+    out.traffic = traffic_of(train, out.ranks_per_host);
     out.healthy = outcome_of(world, wish.seed);
     if (const auto& why = out.healthy.run.log().steps.back().failure) return core::fail(*why);
-    out.memory = memory_peaks_of(out.healthy.run.log(), out.plans);
+    out.memory = memory_peaks_of(out.healthy.run.log(), out.healthy.plans);
     if (!wish.faults.empty()) {
       out.faulty = outcome_of(faulty, wish.seed);
       out.loss = loss_of(out.faulty->run.log(), c.checkpoint.every_steps);

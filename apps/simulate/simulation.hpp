@@ -19,9 +19,13 @@
 
 namespace troupe::apps {
 
-/// Largest number of instructions of all ranks in all steps that a command simulates; more would take minutes and
-/// gigabytes.
+/// Largest number of instructions in all steps that a command simulates, of all ranks that have actors; more would take
+/// minutes and gigabytes.
 inline constexpr uint64_t simulated_instructions_max = 4'000'000;
+
+/// Largest number of ranks that all have actors of their own; beyond it, ranks that are alike share them
+/// (sim::world_options::fold).
+inline constexpr uint32_t unfolded_ranks_max = 64;
 
 /// Link between two hosts unless the user states another rate: Ethernet of 10 Gbit/s.
 inline constexpr fabric::linear_link usual_network{50, 1.25e9};
@@ -47,6 +51,9 @@ struct collective_traffic {
 /// One run on the virtual clock.
 struct simulated_outcome {
   sim::simulated_run run{nullptr};
+  /// Plan of each rank, by plan_choice; of a rank that another acts for, that one's plan.
+  std::vector<actors::shared_rank_plans> plans;
+  uint32_t classes = 1;           ///< number of ranks that have actors; each acts for those that are like it, too
   std::vector<step_parts> parts;  ///< [rank]; empty if no step ended well
   double step_s = 0;              ///< mean of the steps that ended well; 0 if none did
   double total_s = 0;             ///< seconds of all steps, of a failed one up to its error
@@ -61,7 +68,6 @@ struct fault_loss {
 };
 
 struct simulation {
-  std::vector<actors::shared_rank_plans> plans;  ///< plans of all ranks, by plan_choice
   std::vector<plan::plan_choice> steps;
   plan::cost_model costs;
   uint32_t ranks = 1, hosts = 1, ranks_per_host = 0;

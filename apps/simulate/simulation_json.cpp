@@ -30,6 +30,7 @@ json_value outcome_json(const simulation& s, const simulated_outcome& x) {
     out["step_s"] = x.step_s;
     out["parts"] = parts_json(mean_of(x.parts));
   }
+  out["classes"] = x.classes;
   out["parts_of_ranks"] = std::move(ranks);
   out["steps"] = std::move(steps);
   out["warnings"] = h.warnings;

@@ -26,6 +26,17 @@ size_t step_at(const sim::history& h, int64_t at_ns) {
   return out;
 }
 
+/// Returns how many classes of ranks have actors, as a part of a sentence; empty if each rank has its own.
+std::string classes_text(const simulation& s) {
+  const auto text = [](const simulated_outcome& x) {
+    return x.classes == 1 ? std::string("1 class") : fmt::format("{} classes", x.classes);
+  };
+  if (s.ranks <= unfolded_ranks_max) return {};
+  std::string out = ", simulated as " + text(s.healthy);
+  if (s.faulty && s.faulty->classes != s.healthy.classes) out += ", with faults as " + text(*s.faulty);
+  return out;
+}
+
 std::string ranks_text(const std::vector<uint32_t>& ranks) {
   constexpr size_t listed = 8;
   const bool is_run = ranks.back() - ranks.front() + 1 == ranks.size();
@@ -108,8 +119,8 @@ std::string outcome_text(const simulation& s) {
 }  // namespace
 
 std::string simulation_as_text(const simulation& s) {
-  std::string out = fmt::format("{} on {}, {}, seed {}\n", count_text(s.ranks, "rank"), count_text(s.hosts, "host"),
-                                count_text(s.steps.size(), "step"), s.healthy.run.log().seed);
+  std::string out = fmt::format("{} on {}{}, {}, seed {}\n", count_text(s.ranks, "rank"), count_text(s.hosts, "host"),
+                                classes_text(s), count_text(s.steps.size(), "step"), s.healthy.run.log().seed);
   out += fmt::format("a step takes {}; troupe plan predicts {}\n", ms_text(s.healthy.step_s), ms_text(s.predicted_s));
   out += parts_table(s);
   out += text_of("MFU %.1f%% of %.4g TFLOP/s of %s\n", 100 * s.mfu(), s.peak_flops_per_s / 1e12,

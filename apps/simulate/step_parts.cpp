@@ -84,12 +84,14 @@ std::vector<step_parts> parts_of(const sim::history& h, const std::vector<actors
     ++ended;
     const int64_t all_ns = *std::ranges::max_element(last_ns[i]);
     for (uint32_t r = 0; r < h.ranks; ++r) {
+      if (h.actor_of(r) != r) continue;
       add_time(of_part(times[i][r], step_part::waiting), last_ns[i][r], all_ns, step);
       const step_parts here = divided(std::move(times[i][r]), step.ended_ns - step.began_ns);
       for (size_t p = 0; p < num_step_parts; ++p) out[r][p] += here[p];
     }
   }
   if (ended == 0) return {};
+  for (uint32_t r = 0; r < h.ranks; ++r) out[r] = out[h.actor_of(r)];
   for (auto& rank : out)
     for (double& seconds : rank) seconds /= double(ended);
   return out;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/model_table.hpp"
+#include "core/math.hpp"
 #include "plan/kinds.hpp"
 #include "sim/fold.hpp"
 #include "sim/world.hpp"

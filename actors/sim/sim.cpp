@@ -15,6 +15,7 @@
 #include "fabric/modelled.hpp"
 #include "job/step/step_rules.hpp"
 #include "plan/layout/communicators.hpp"
+#include "plan/vote_layout.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -51,6 +52,7 @@ class world {
     patience_ = {o.stall_after, o.work_min, o.work_min, longest_predicted()};
     pulses_ = std::make_shared<pulse_board>(num_ranks_);
     show_followers();
+    share_votes();
     std::vector<rank_parts> ranks(acting_.size());
     for (size_t i = 0; i < acting_.size(); ++i) furnish(ranks[i], acting_[i]);
     loader_setup loader;
@@ -166,6 +168,24 @@ class world {
   void show_followers() {
     for (uint32_t r = 0; r < num_ranks_; ++r)
       if (!acts(r)) pulses_->show(r, [] { return pulse{.run = UINT64_MAX}; });
+  }
+
+  // Makes the memory of the votes, which are equal on all ranks where ranks act for others, once for all of them: a
+  // rank of a large job has a gigabyte of them. No rank begins a run before all have decided the one before. Where a
+  // kind of run needs more than the others in one of its parts, each run keeps memory of its own.
+  void share_votes() {
+    if (options_.acted_by.empty()) return;
+    const plan::rank_plan* most = &any_plan();
+    const auto sizes = [](const plan::rank_plan& p) {
+      return std::pair(plan::vote_elements(*p.layout), plan::measured_elements(*p.layout));
+    };
+    for (const auto& which : acting_plans_)
+      if (!which.empty())
+        most = std::max(most, which.front().get(), [&](const auto* a, const auto* b) { return sizes(*a) < sizes(*b); });
+    const auto [votes, norms] = sizes(*most);
+    for (const auto& which : acting_plans_)
+      if (!which.empty() && (sizes(*which.front()).first > votes || sizes(*which.front()).second > norms)) return;
+    votes_ = plain_votes(*most);
   }
 
   static tl::unexpected<core::error> hang(std::string text) {
@@ -285,6 +305,7 @@ class world {
     x.setup.rules.skip_overflow = true;
     x.setup.rules.clip = models_->clip_in_run > 0 ? modelled_norm_limit : 0;
     x.setup.patience = patience_;
+    x.setup.votes = votes_;
     x.setup.pulses = pulses_;
     x.setup.tell = [this](const std::string& line) { told_.push_back(line); };
     x.setup.window = options_.window;
@@ -415,6 +436,7 @@ class world {
   uint32_t num_ranks_ = 1;
   std::vector<uint32_t> acting_;                 // ranks that have actors
   std::vector<uint32_t> acted_for_;              // [place in acting_]: number of ranks that its actors act for
+  vote_memory votes_;                            // memory of the votes of all ranks; empty: each run has its own
   std::vector<size_t> place_of_;                 // [rank]: its place in acting_ and in the company
   std::vector<shared_rank_plans> acting_plans_;  // plans of acting_, by plan_choice
   sim_config config_;
@@ -532,7 +554,8 @@ core::result<void> check_acting(const sim_options& o, uint32_t ranks, const std:
   }
   const auto check = [&](const sim_fault& f) -> core::result<void> {
     if (f.kind == sim_fault_kind::none) return {};
-    if (!acts(f.rank) || f.kind == sim_fault_kind::late_message || f.moment == sim_moment::events)
+    if (!acts(f.rank) || f.kind == sim_fault_kind::late_message || f.kind == sim_fault_kind::bad_vote ||
+        f.moment == sim_moment::events)
       return no_world("faults of ranks that act for themselves, at moments that all ranks share, got " + f.describe());
     return {};
   };

@@ -42,7 +42,8 @@ struct sim_options {  ///< options of a simulation
   bool even_messages = false;
   /// [rank]: the rank whose actors act for it, too, and which acts for itself. Only acting ranks have plans and are in
   /// the log. Every communicator of an acting rank has the ranks that act for its other members as members. Requires
-  /// even messages without noise, faults of acting ranks, and no late message. Empty: all ranks act for themselves.
+  /// even messages without noise, faults of acting ranks, and no late message or bad vote. Empty: all ranks act for
+  /// themselves.
   std::vector<uint32_t> acted_by;
   uint32_t window = window_instructions;
   /// Number of the run whose gradient is not finite and whose update is skipped; 0: none.

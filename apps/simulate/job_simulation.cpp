@@ -8,6 +8,7 @@
 #include "apps/base/exit_code.hpp"
 #include "apps/plan/open_degrees.hpp"
 #include "apps/plan/plan_costs.hpp"
+#include "apps/simulate/job_ranks.hpp"
 #include "apps/simulate/simulation_text.hpp"
 #include "storage/files/atomic_file.hpp"
 
@@ -24,7 +25,8 @@ int show_simulation(const simulate_arguments& a, const job::product_meter& produ
     if (!fault) return failed(fault.error());
     wish.faults.push_back(*std::move(fault));
   }
-  auto loaded = load_configuration(a, std::nullopt, intent::plan);
+  std::optional<config::job_config> before;
+  auto loaded = load_with_ranks(a, before);
   if (!loaded) return 2;
   const auto chosen = costs_of(loaded->config, a, products);
   if (!chosen) return failed(chosen.error());

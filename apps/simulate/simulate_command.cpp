@@ -51,9 +51,7 @@ simulate_command::simulate_command(CLI::App& parent)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name(hardware_choices());
-  command_
-      ->add_option("--ranks", a.ranks,
-                   "with a job and --hardware: set parallel.data so that the job has this many ranks")
+  command_->add_option("--ranks", a.ranks, "with a job: set parallel.data so that the job has this many ranks")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40U));
   command_
       ->add_option("--sweep", a.sweeps,
@@ -117,11 +115,11 @@ core::result<void> simulate_command::check_options() {
       {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
        {predicts_job(),
         "a job with --hardware",
-        {"--ranks", "--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
+        {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
        {!reads_table() && (!predicts_job() || predicts_failures()),
         "a job on the virtual clock, without --hardware, and --mtbf",
         {"--seed"}},
-       {!reads_table(), "a job", {"--set", "--strict"}},
+       {!reads_table(), "a job", {"--set", "--strict", "--ranks"}},
        {!reads_table() && !predicts_job(),
         "a job on the virtual clock, without --hardware",
         {"--steps", "--fault", "--ranks-per-host", "--network", "--measure", "--disk-read", "--disk-write",

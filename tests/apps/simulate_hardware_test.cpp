@@ -166,8 +166,8 @@ BOOST_AUTO_TEST_CASE(options_of_the_virtual_clock_and_hardware_without_steps_are
     const auto r = check_exit(2, f.predicted("gpt_175b.yaml", name));
     BOOST_TEST(has(r.err, why), r.err);
   }
-  const auto ranks = check_exit(2, f.troupe({"simulate", "job.yaml", "--ranks", "4"}));
-  BOOST_TEST(has(ranks.err, "--ranks would do nothing here: it is for a job with --hardware"), ranks.err);
+  const auto ranks = check_exit(2, f.troupe({"simulate", "--table", "t.csv", "--hardware", "h100", "--ranks", "4"}));
+  BOOST_TEST(has(ranks.err, "--ranks would do nothing here: it is for a job"), ranks.err);
   const auto absent = check_exit(2, f.predicted("none.yaml", "h100", {"--ranks", "8"}));
   BOOST_TEST(has(absent.err, "none.yaml"), absent.err);
 }

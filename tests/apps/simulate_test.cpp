@@ -192,6 +192,32 @@ BOOST_AUTO_TEST_CASE(a_trace_shows_every_step_and_the_fault) {
   BOOST_TEST(has(nowhere.err, "nowhere/t.json"), nowhere.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_job_of_many_ranks_is_simulated_by_classes_of_them) {
+  const command_folder f;
+  const auto text = check_exit(0, simulated(f, {"--ranks", "96", "--trace", "t.json"}));
+  BOOST_TEST(has(text.out, "96 ranks on 1 host, simulated as "), text.out);
+  std::set<int> acting;
+  for (const auto& e : json::parse(scratch_folder::read(f.folder / "t.json")).at("traceEvents"))
+    if (e.at("ph") == "X") acting.insert(e.at("pid").get<int>());
+  const auto j = found(f, {"--ranks", "96", "--fault", "rank 77 dies at step 2"}, {});
+  BOOST_TEST(j.at("ranks") == 96);
+  const auto& run = j.at("run");
+  check_sums(run);
+  BOOST_TEST(run.at("parts_of_ranks").size() == 96U);
+  BOOST_TEST(run.at("classes").get<size_t>() == acting.size());
+  BOOST_TEST(run.at("classes").get<size_t>() < 96U);
+  BOOST_TEST(run.at("step_s").get<double>() > 0.8 * j.at("predicted_step_s").get<double>());
+  BOOST_TEST(j.at("faults").at("classes").get<size_t>() >= run.at("classes").get<size_t>());
+  BOOST_TEST(has(j.at("faults").at("failure").at("error").get<std::string>(), "rank 77"));
+  // A late message, which the seed draws, sets all ranks apart.
+  const auto late = found(f, {"--ranks", "96", "--fault", "a message is 1 ms late at step 2"}, {});
+  BOOST_TEST(late.at("faults").at("classes") == 96);
+  const auto few = found(f, {"--ranks", "4"}, {});
+  BOOST_TEST(few.at("run").at("classes") == 4);
+  const auto odd = check_exit(2, simulated(f, {"--ranks", "5", "--set", "parallel.tensor=2"}));
+  BOOST_TEST(has(odd.err, "--ranks: wanted a multiple of 2"), odd.err);
+}
+
 BOOST_AUTO_TEST_CASE(what_a_job_does_not_have_is_refused_before_anything_runs) {
   const command_folder f;
   const std::pair<std::vector<std::string>, const char*> wrong[] = {

@@ -266,8 +266,9 @@ class world {
       const auto& lane = fabric_lane(members[member]);
       const wake what{collective_id{c, sequence}.number()};
       schedule_.post_later(std::chrono::nanoseconds(delay_ns), lane, what);
-      // Real communicators sometimes wake a lane once too often, and late, even in the next run.
-      if ((sequence + member) % 4 == 0)
+      // Real communicators sometimes wake a lane once too often, and late, even in the next run. With even messages
+      // they wake all members alike.
+      if ((sequence + (options_.even_messages ? 0 : member)) % 4 == 0)
         schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, lane, what);
     };
     std::function<int64_t(uint64_t)> duration_ns;

@@ -12,6 +12,7 @@
 #include "config/sections/job_config.hpp"
 #include "job/blueprint.hpp"
 #include "job/plans.hpp"
+#include "job/step/step_plans.hpp"
 #include "plan/layout/classes.hpp"
 #include "plan/layout/communicators.hpp"
 #include "sim/fold.hpp"
@@ -117,10 +118,11 @@ world::world(std::vector<actors::shared_rank_plans> plans, world_options options
   prepare();
 }
 
-world::world(std::vector<job::step_plans> plans, world_options options)
+world::world(std::shared_ptr<const std::vector<job::step_plans>> plans, world_options options)
     : classes_(std::move(plans)), options_(std::move(options)) {
+  if (classes_ == nullptr) refuse_world("wanted plans of classes, got none");
   if (!options_.fold) refuse_world("wanted fold for plans of classes");
-  for (const auto& of_kind : classes_) given_.push_back(plans_of_classes(of_kind));
+  for (const auto& of_kind : *classes_) given_.push_back(plans_of_classes(of_kind));
   prepare();
 }
 
@@ -193,7 +195,8 @@ std::vector<uint32_t> world::folded(const stage_of_faults& stage,
     }
   for (size_t which = 0; which < given_.size(); ++which) {
     if (given_[which].empty()) continue;
-    const auto classes = classes_.empty() ? plan::classes_of(given_[which].front()->layout) : classes_[which].classes();
+    const auto classes =
+        classes_ == nullptr ? plan::classes_of(given_[which].front()->layout) : (*classes_)[which].classes();
     for (size_t k = 0; k < classes.size(); ++k)
       for (const uint32_t r : classes[k].ranks) looks[r] += fmt::format("class {};", k);
   }
@@ -216,7 +219,7 @@ std::vector<uint32_t> world::folded(const stage_of_faults& stage,
 }
 
 std::shared_ptr<const plan::rank_plan> world::plan_of(size_t which, uint32_t rank) const {
-  return classes_.empty() ? given_[which][rank] : value_of(classes_[which].of(rank));
+  return classes_ == nullptr ? given_[which][rank] : value_of((*classes_)[which].of(rank));
 }
 
 /// Takes the plans of all `ranks` that act, once it is known which do.

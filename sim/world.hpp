@@ -10,7 +10,6 @@
 
 #include "actors/sim/sim.hpp"
 #include "fabric/linear_link.hpp"
-#include "job/step/step_plans.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/plan_choice.hpp"
 #include "sim/answer.hpp"
@@ -26,6 +25,9 @@
 
 namespace troupe::config {
 struct job_config;
+}
+namespace troupe::job {
+class step_plans;
 }
 
 namespace troupe::sim {
@@ -77,7 +79,7 @@ class world {
   /// Makes a folded world of the plans of classes, by plan_choice, without writing the plans of ranks that others act
   /// for: for jobs of thousands of ranks. Throws world_error (bad_input) unless `options.fold` is set, and with the
   /// errors of step_plans::of().
-  explicit world(std::vector<job::step_plans> plans, world_options options);
+  world(std::shared_ptr<const std::vector<job::step_plans>> plans, world_options options);
 
   /// Returns the same world with one more fault.
   [[nodiscard]] world with(fault f) const;
@@ -100,9 +102,10 @@ class world {
   [[nodiscard]] std::shared_ptr<const plan::rank_plan> plan_of(size_t which, uint32_t rank) const;
   void take_plans(uint32_t ranks);
 
-  std::vector<job::step_plans> classes_;  // plans of classes, if the world was made of them
-  std::vector<actors::shared_rank_plans>
-      given_;  // plans as they were given; of classes_, the plan of each rank's class
+  // Plans of classes; null if the world was made of those of ranks.
+  std::shared_ptr<const std::vector<job::step_plans>> classes_;
+  // Plans as they were given; of classes_, the plan of each rank's class.
+  std::vector<actors::shared_rank_plans> given_;
   std::vector<actors::shared_rank_plans> plans_;   // result of plans()
   std::vector<actors::shared_rank_plans> acting_;  // plans of the ranks that act, null for all others
   world_options options_;

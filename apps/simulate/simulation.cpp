@@ -209,7 +209,7 @@ core::result<sim::world> world_of(const job::blueprint& b, sim::world_options op
   options.fold = true;
   options.instructions_max = simulated_instructions_max;
   TROUPE_ASSIGN(auto classes, classes_for(b, options.steps));
-  return sim::world(std::move(classes), std::move(options));
+  return sim::world(std::make_shared<const std::vector<job::step_plans>>(std::move(classes)), std::move(options));
 }
 
 sim::world with_faults(sim::world world, const std::vector<fault_sentence>& faults) {

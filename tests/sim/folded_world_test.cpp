@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "core/math.hpp"
+#include "job/step/step_plans.hpp"
 #include "plan/kinds.hpp"
 #include "sim/fold.hpp"
 #include "sim/world.hpp"
@@ -317,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_world_that_cannot_be_folded_is_refused) {
   BOOST_TEST(refusal([&] { return sim::world(data_parallel(4, 3), options); }).find("at most 10 instructions") !=
              std::string::npos);
   BOOST_TEST(refusal([&] {
-               return sim::world(std::vector<job::step_plans>(1), {});
+               return sim::world(std::make_shared<const std::vector<job::step_plans>>(1), {});
              }).find("wanted fold for plans of classes") != std::string::npos);
 }
 

@@ -18,7 +18,7 @@ namespace troupe::sim {
 
 /// Plans, steps and hosts of a world, in which faults have their places and moments.
 struct stage_of_faults {
-  /// By plan_choice, the plan of each rank or one of its class, whose instructions have the same names and places.
+  /// Plans by plan_choice: of each rank, or one of its class, whose instructions have the same names and places.
   const std::vector<actors::shared_rank_plans>& plans;
   const std::vector<plan::plan_choice>& steps;
   uint32_t ranks_per_host = 0;                ///< 0: all ranks are on host 0

@@ -10,8 +10,8 @@
 
 #include "apps/base/error_line.hpp"
 #include "apps/base/exit_code.hpp"
-#include "apps/simulate/candidate.hpp"
 #include "apps/simulate/hardware_report.hpp"
+#include "apps/simulate/job_ranks.hpp"
 #include "hardware/catalogue.hpp"
 #include "job/model/configured_model.hpp"
 
@@ -57,28 +57,10 @@ int show_job_prediction(const simulate_arguments& a) {
   const auto& named = a.measured.hardware.front();
   auto by = hardware::choose_job_stack(named);
   if (!by) return failed(by.error());
-  common_arguments job_of = a;
-  auto loaded = load_configuration(job_of, std::nullopt, intent::plan, config::reading::job, {}, a.ranks == 0);
-  std::string batch;
-  if (loaded && a.ranks > 0) {
-    const auto before = std::move(*loaded);
-    const auto more = overrides_for(before, a.ranks);
-    if (!more) return failed(more.error());
-    job_of.set.insert(job_of.set.end(), more->begin(), more->end());
-    loaded = load_configuration(job_of, std::nullopt, intent::plan);
-    if (loaded) batch = batch_with_ranks(before.config, loaded->config);
-  } else if (!loaded && a.ranks > 0) {
-    if (const auto alone = before_ranks(job_of)) {
-      const auto more = overrides_for(*alone, a.ranks);
-      if (!more) return failed(more.error());
-      job_of.set.insert(job_of.set.end(), more->begin(), more->end());
-    }
-    loaded = load_configuration(job_of, std::nullopt, intent::plan);  // says what is wrong
-    if (loaded) batch = batch_sentence(loaded->config);
-  } else if (loaded) {
-    batch = batch_sentence(loaded->config);
-  }
+  std::optional<config::job_config> before;
+  const auto loaded = load_with_ranks(a, before);
   if (!loaded) return 2;
+  std::string batch = before ? batch_with_ranks(*before, loaded->config) : batch_sentence(loaded->config);
   const auto model = job::read_model(loaded->config);
   if (!model) return failed(model.error());
   auto workload = workload_of_job(loaded->config, model->spec, model->sequence, *by);

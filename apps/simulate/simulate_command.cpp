@@ -110,20 +110,19 @@ core::result<void> simulate_command::check_options() {
   if (predicts_job() && arguments_.measured.hardware.size() > 1)
     return core::refused(fmt::format("--hardware: wanted one card or stack for a job, got {}",
                                      fmt::join(arguments_.measured.hardware, ",")));
-  return refuse_idle(
-      given_in(*command_),
-      {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
-       {predicts_job(),
-        "a job with --hardware",
-        {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
-       {!reads_table() && (!predicts_job() || predicts_failures()),
-        "a job on the virtual clock, without --hardware, and --mtbf",
-        {"--seed"}},
-       {!reads_table(), "a job", {"--set", "--strict", "--ranks"}},
-       {!reads_table() && !predicts_job(),
-        "a job on the virtual clock, without --hardware",
-        {"--steps", "--fault", "--ranks-per-host", "--network", "--measure", "--disk-read", "--disk-write",
-         "--trace"}}});
+  return refuse_idle(given_in(*command_),
+                     {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
+                      {predicts_job(),
+                       "a job with --hardware",
+                       {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
+                      {!reads_table() && (!predicts_job() || predicts_failures()),
+                       "a job on the virtual clock, without --hardware, and --mtbf",
+                       {"--seed"}},
+                      {!reads_table(), "a job", {"--set", "--strict", "--ranks"}},
+                      {!reads_table() && !predicts_job(),
+                       "a job on the virtual clock, without --hardware",
+                       {"--steps", "--fault", "--ranks-per-host", "--network", "--measure", "--disk-read",
+                        "--disk-write", "--trace"}}});
 }
 
 }  // namespace troupe::apps

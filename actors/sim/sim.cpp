@@ -556,7 +556,7 @@ core::result<void> check_acting(const sim_options& o, uint32_t ranks, const std:
   const auto check = [&](const sim_fault& f) -> core::result<void> {
     if (f.kind == sim_fault_kind::none) return {};
     if (!acts(f.rank) || f.kind == sim_fault_kind::late_message || f.kind == sim_fault_kind::bad_vote ||
-        f.moment == sim_moment::events)
+        (f.moment == sim_moment::events && f.after_events > 0))
       return no_world("faults of ranks that act for themselves, at moments that all ranks share, got " + f.describe());
     return {};
   };

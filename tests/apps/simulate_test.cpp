@@ -197,7 +197,8 @@ BOOST_AUTO_TEST_CASE(a_job_of_many_ranks_is_simulated_by_classes_of_them) {
   const auto text = check_exit(0, simulated(f, {"--ranks", "96", "--trace", "t.json"}));
   BOOST_TEST(has(text.out, "96 ranks on 1 host, simulated as "), text.out);
   std::set<int> acting;
-  for (const auto& e : json::parse(scratch_folder::read(f.folder / "t.json")).at("traceEvents"))
+  const auto trace = json::parse(scratch_folder::read(f.folder / "t.json"));
+  for (const auto& e : trace.at("traceEvents"))
     if (e.at("ph") == "X") acting.insert(e.at("pid").get<int>());
   const auto j = found(f, {"--ranks", "96", "--fault", "rank 77 dies at step 2"}, {});
   BOOST_TEST(j.at("ranks") == 96);

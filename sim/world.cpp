@@ -74,14 +74,19 @@ bool is_same(const fabric::linear_link& a, const fabric::linear_link& b) {
   return a.latency_us == b.latency_us && a.bytes_per_second == b.bytes_per_second;
 }
 
+/// Returns true if the options state links within or between hosts.
+bool has_host_links(const world_options& options) {
+  const world_options usual;
+  return options.within_host_by_costs || !is_same(options.within_host, usual.within_host) ||
+         !is_same(options.between_hosts, usual.between_hosts);
+}
+
 /// Returns the device of each rank in the network of `options`.
 std::vector<uint32_t> devices_of(const world_options& options, const plan::job_layout& layout) {
-  const world_options usual;
-  if (options.ranks_per_host != 0 || options.within_host_by_costs || !is_same(options.within_host, usual.within_host) ||
-      !is_same(options.between_hosts, usual.between_hosts))
+  if (options.ranks_per_host != 0 || options.link_between || has_host_links(options))
     refuse_world(
-        "placed_on cannot be combined with ranks_per_host, within_host, within_host_by_costs and between_hosts: the "
-        "network has them");
+        "placed_on cannot be combined with ranks_per_host, within_host, within_host_by_costs, between_hosts and "
+        "link_between: the network has them");
   return value_of(place_ranks(layout.options.mesh, *options.placed_on, options.axes));
 }
 
@@ -158,6 +163,11 @@ void world::prepare() {
     const auto devices = devices_of(options_, stage.layout());
     for (const uint32_t d : devices) stage.hosts_of_ranks.push_back(on.node_of_device[d]);
     lower_.links = links_in(on, devices, stage.layout(), options_.within_host);
+    lower_.predicted_collectives.assign(lower_.links.size(), false);
+  } else if (options_.link_between) {
+    if (has_host_links(options_))
+      refuse_world("link_between cannot be combined with within_host, within_host_by_costs and between_hosts");
+    for (const auto& c : stage.communicators()) lower_.links.push_back(options_.link_between(c.members));
     lower_.predicted_collectives.assign(lower_.links.size(), false);
   } else {
     for (const auto& c : stage.communicators()) {

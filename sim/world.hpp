@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -44,9 +45,12 @@ struct world_options {
   /// True: these collectives take the times that `troupe plan` predicts by the costs, and not those of `within_host`.
   bool within_host_by_costs = false;
   fabric::linear_link between_hosts = {50, 1.25e9};  ///< link of all other collectives
+  /// Returns the link of collectives among these ranks, which are ascending. Given, it decides in place of the three
+  /// fields before; cannot be combined with them.
+  std::function<fabric::linear_link(const std::vector<uint32_t>& ranks)> link_between = {};
   /// Network on whose devices the ranks are placed, such as read_network() returns. Its nodes are the hosts, and each
   /// communicator has the link that sim::link_of() computes while those like it work, too. Cannot be combined with
-  /// other values of the three fields before. Null: those fields decide.
+  /// other values of the four fields before, or of ranks_per_host. Null: those fields decide.
   std::shared_ptr<const network> placed_on = {};
   axis_order axes = nearest_first;               ///< axes whose ranks are the nearest in that network
   std::chrono::nanoseconds latency_max{80'000};  ///< largest latency of a message between actors

@@ -273,7 +273,7 @@ class world {
     };
     std::function<int64_t(uint64_t)> duration_ns;
     if (c < options_.predicted_collectives.size() && options_.predicted_collectives[c])
-      // With even messages a collective takes at least 1 ns: one that took none would end at once for the member that
+      // A collective takes at least 1 ns with even messages: one that took none would end at once for the member that
       // posts last, and a message later for the others, although nothing but their numbers tells them apart.
       duration_ns = [this, c](uint64_t sequence) {
         return std::max<int64_t>(prices_ns_[c].at(sequence - priced_from_[c]), options_.even_messages ? 1 : 0);

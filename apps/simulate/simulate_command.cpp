@@ -51,6 +51,9 @@ simulate_command::simulate_command(CLI::App& parent)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name(hardware_choices());
+  command_->add_flag("--actors", a.actors,
+                     "with a job and --hardware: the actors of its plans run there on the virtual clock, as --steps, "
+                     "--fault, --trace and --ranks-per-host say without it, too");
   command_->add_option("--ranks", a.ranks, "with a job: set parallel.data so that the job has this many ranks")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40U));
   command_
@@ -89,6 +92,12 @@ simulate_command::simulate_command(CLI::App& parent)
   add_json(*command_, a.form);
 }
 
+bool simulate_command::runs_on_card() const {
+  const auto& a = arguments_;
+  const bool asks = a.actors || a.steps > 0 || !a.faults.empty() || !a.trace_file.empty() || a.ranks_per_host > 0;
+  return !reads_table() && !a.measured.hardware.empty() && !sweeps() && !searches() && !predicts_failures() && asks;
+}
+
 core::result<void> simulate_command::check_options() {
   if (predicts_failures()) {
     const auto seconds = config::seconds_in(
@@ -107,7 +116,7 @@ core::result<void> simulate_command::check_options() {
         fmt::format("--table: cannot be combined with a job, {}; give one of the two", arguments_.file));
   if (reads_table() && arguments_.measured.hardware.empty())
     return core::refused(fmt::format("--hardware: wanted what ran the table's rows, one of {}", hardware_choices()));
-  if (predicts_job() && arguments_.measured.hardware.size() > 1)
+  if ((predicts_job() || runs_on_card()) && arguments_.measured.hardware.size() > 1)
     return core::refused(fmt::format("--hardware: wanted one card or stack for a job, got {}",
                                      fmt::join(arguments_.measured.hardware, ",")));
   return refuse_idle(given_in(*command_),
@@ -116,13 +125,16 @@ core::result<void> simulate_command::check_options() {
                        "a job with --hardware",
                        {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
                       {!reads_table() && (!predicts_job() || predicts_failures()),
-                       "a job on the virtual clock, without --hardware, and --mtbf",
+                       "a job on the virtual clock (with --hardware: --actors), and --mtbf",
                        {"--seed"}},
                       {!reads_table(), "a job", {"--set", "--strict", "--ranks"}},
+                      {predicts_job() || runs_on_card(), "a job with --hardware", {"--actors"}},
                       {!reads_table() && !predicts_job(),
+                       "a job on the virtual clock (with --hardware: --actors)",
+                       {"--steps", "--fault", "--ranks-per-host", "--disk-read", "--disk-write", "--trace"}},
+                      {!reads_table() && !predicts_job() && !runs_on_card(),
                        "a job on the virtual clock, without --hardware",
-                       {"--steps", "--fault", "--ranks-per-host", "--network", "--measure", "--disk-read",
-                        "--disk-write", "--trace"}}});
+                       {"--network", "--measure"}}});
 }
 
 }  // namespace troupe::apps

@@ -1,7 +1,7 @@
 // Owns the options of `troupe simulate`: of FILE, a job that runs on a virtual clock (job_simulation.hpp, which only
-// troupe-train has); of FILE with --hardware, a job that is predicted on other hardware (job_prediction.hpp), swept
-// (sweep_command.hpp), searched (search_command.hpp) or interrupted (interruption_command.hpp); and of --table,
-// measurements whose rows are predicted (table_prediction.hpp).
+// troupe-train has), here or with --actors as on --hardware; of FILE with --hardware alone, a job that is predicted on
+// other hardware (job_prediction.hpp), swept (sweep_command.hpp), searched (search_command.hpp) or interrupted
+// (interruption_command.hpp); and of --table, measurements whose rows are predicted (table_prediction.hpp).
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct simulate_arguments : common_arguments, rate_arguments {
   uint64_t ranks = 0;               ///< number of ranks that parallel.data is set for; 0: the file's
   std::vector<std::string> sweeps;  ///< KEY=VALUES (sweep.hpp); empty: no sweep
   bool searches = false;            ///< every way to divide the step is priced
+  bool actors = false;              ///< with --hardware: the actors of the plans run by its constants
   uint64_t memory_bytes = 0;        ///< memory of a GPU that a search may use; 0: that of the card
   std::string mtbf;                 ///< mean time between failures of the job, as typed; empty: none are predicted
   double mtbf_s = 0;                ///< the same in seconds
@@ -50,7 +51,11 @@ class simulate_command : public program_command {
   /// True if the rows of a table are predicted, and no job is simulated.
   [[nodiscard]] bool reads_table() const { return !arguments_.measured.table.empty(); }
   /// True if a job is predicted on the hardware that --hardware names, and not simulated.
-  [[nodiscard]] bool predicts_job() const { return !reads_table() && !arguments_.measured.hardware.empty(); }
+  [[nodiscard]] bool predicts_job() const {
+    return !reads_table() && !arguments_.measured.hardware.empty() && !runs_on_card();
+  }
+  /// True if the actors of a job's plans run on a virtual clock by the constants of --hardware.
+  [[nodiscard]] bool runs_on_card() const;
   /// Reads the time of --mtbf. Refuses neither FILE nor --table, both, several stacks for a job, and options of another
   /// use.
   core::result<void> check_options();

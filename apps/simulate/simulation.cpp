@@ -47,6 +47,14 @@ core::result<uint32_t> ranks_of_a_host(const job::blueprint& b, const simulation
           fmt::format("--ranks-per-host: wanted a divisor of the job's {} ranks, got {}", ranks, wish.ranks_per_host));
     return wish.ranks_per_host;
   }
+  if (wish.card) {
+    const uint32_t gpus = wish.card->node_gpus;
+    if (ranks > gpus && ranks % gpus != 0)
+      return core::refused(fmt::format(
+          "--hardware: wanted whole nodes of {} GPUs for the plan's actors, got {} ranks; give --ranks-per-host", gpus,
+          ranks));
+    return std::min(ranks, gpus);
+  }
   uint64_t each = 0;
   for (const auto& h : b.config->cluster.hosts) {
     if (h.is_spare) continue;
@@ -239,14 +247,19 @@ core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_
   out.network = usual_network;
   if (wish.network_bytes_per_s) out.network.bytes_per_second = *wish.network_bytes_per_s;
   out.steps = kinds_of(steps, c.checkpoint.every_steps);
-  out.peak_flops_per_s = costs.flops_per_s * (costs.device_bytes_per_s > 0 ? 1 : out.ranks);
+  out.peak_flops_per_s = wish.card ? wish.card->peak_flops_per_s * out.ranks
+                                   : costs.flops_per_s * (costs.device_bytes_per_s > 0 ? 1 : out.ranks);
   sim::world_options options;
   options.seed = wish.seed;
   options.steps = out.steps;
   options.costs = costs;
   options.ranks_per_host = out.ranks_per_host;
-  options.within_host_by_costs = true;
-  options.between_hosts = out.network;
+  if (wish.card) {
+    options.link_between = wish.card->link_between;
+  } else {
+    options.within_host_by_costs = true;
+    options.between_hosts = out.network;
+  }
   // The latencies of messages are drawn evenly from 0 on, so that their mean is the model's.
   options.latency_max = std::chrono::nanoseconds(static_cast<int64_t>(2e9 * costs.latency_s));
   options.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(1e9 * b.stall_after_s));
@@ -254,7 +267,7 @@ core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_
     TROUPE_ASSIGN(const auto world, world_of(b, options));
     const sim::world faulty = with_faults(world, wish.faults);
     const auto& train = world.plans()[static_cast<size_t>(plan_choice::train)];
-    out.predicted_s = predicted_s(b, train, costs);
+    if (!wish.card) out.predicted_s = predicted_s(b, train, costs);
     out.model_flops = flops_of_model(train);
     out.traffic = traffic_of(train, out.ranks_per_host);
     out.healthy = outcome_of(world, wish.seed);
@@ -268,6 +281,7 @@ core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_
     return core::fail(e.kind(), e.what());
   }
   out.faults = std::move(wish.faults);
+  out.card = std::move(wish.card);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,7 +31,20 @@ inline constexpr uint32_t unfolded_ranks_max = 64;
 /// Link between two hosts unless the user states another rate: Ethernet of 10 Gbit/s.
 inline constexpr fabric::linear_link usual_network{50, 1.25e9};
 
+/// A card that is not here, on which the ranks of a simulation are placed.
+struct simulated_card {
+  std::string stack;                    ///< name of the stack whose constants price the steps
+  std::string name;                     ///< the card's name
+  uint32_t node_gpus = 1;               ///< consecutive ranks of a host
+  double peak_flops_per_s = 0;          ///< of one card
+  uint64_t memory_bytes = 0;            ///< of one card
+  std::optional<uint64_t> other_bytes;  ///< what programs keep beside the plan's memory; nullopt: not known
+  /// Returns the link of collectives among these ranks.
+  std::function<fabric::linear_link(const std::vector<uint32_t>& ranks)> link_between;
+};
+
 struct simulation_wish {
+  std::optional<simulated_card> card;  ///< nullopt: this machine
   std::vector<fault_sentence> faults;
   uint64_t steps = 0;  ///< 0: two, or up to the last step that a fault names
   uint64_t seed = 0;
@@ -71,8 +85,10 @@ struct simulation {
   std::vector<plan::plan_choice> steps;
   plan::cost_model costs;
   uint32_t ranks = 1, hosts = 1, ranks_per_host = 0;
+  std::optional<simulated_card> card;  ///< nullopt: this machine
   fabric::linear_link network;
-  double predicted_s = 0;       ///< seconds of a training step as `troupe plan` predicts it
+  /// Seconds of a training step as `troupe plan` predicts it; nullopt: the job is on a card, which plan does not know.
+  std::optional<double> predicted_s;
   double model_flops = 0;       ///< flops of a step's forward and backward on all ranks, without recomputation
   double peak_flops_per_s = 0;  ///< assumed rate of products of all ranks together, or of their device
   std::vector<collective_traffic> traffic;
@@ -82,6 +98,8 @@ struct simulation {
   std::optional<simulated_outcome> faulty;  ///< the run with all faults; nullopt: there are none
   std::optional<fault_loss> loss;           ///< nullopt: the run with faults ended well, or there are no faults
 
+  /// Bytes that the plan of the fullest rank sets aside.
+  [[nodiscard]] uint64_t planned_bytes() const { return memory.empty() ? 0 : memory.back().planned_bytes; }
   /// Fraction of the assumed peak that a step's model flops use.
   [[nodiscard]] double mfu() const { return model_flops / (healthy.step_s * peak_flops_per_s); }
 };

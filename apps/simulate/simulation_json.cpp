@@ -60,6 +60,16 @@ json_value traffic_json(const simulation& s) {
   return out;
 }
 
+json_value card_json(const simulation& s) {
+  const auto& card = *s.card;
+  return {{"name", card.name},
+          {"stack", card.stack},
+          {"node_gpus", card.node_gpus},
+          {"memory_bytes", card.memory_bytes},
+          {"other_bytes", card.other_bytes ? json_value(*card.other_bytes) : json_value(nullptr)},
+          {"fits", s.planned_bytes() + card.other_bytes.value_or(0) <= card.memory_bytes}};
+}
+
 json_value faults_json(const simulation& s) {
   const auto& h = s.faulty->run.log();
   json_value sentences = json_value::array();
@@ -91,7 +101,7 @@ std::string simulation_as_json(const simulation& s) {
                  {"ranks", s.ranks},
                  {"hosts", s.hosts},
                  {"seed", s.healthy.run.log().seed},
-                 {"predicted_step_s", s.predicted_s},
+                 {"predicted_step_s", s.predicted_s ? json_value(*s.predicted_s) : json_value(nullptr)},
                  {"model_flops", s.model_flops},
                  {"peak_flops_per_s", s.peak_flops_per_s},
                  {"mfu", s.mfu()},
@@ -104,6 +114,7 @@ std::string simulation_as_json(const simulation& s) {
                  {"run", outcome_json(s, s.healthy)},
                  {"collectives", traffic_json(s)},
                  {"memory", memory_json_of(s)}};
+  if (s.card) out["card"] = card_json(s);
   if (s.faulty) out["faults"] = faults_json(s);
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -90,6 +90,22 @@ std::string memory_table_of(const simulation& s) {
   return core::aligned(rows, {false, true, true, true, true});
 }
 
+/// Says whether the memory that a plan sets aside fits the card; empty without one.
+std::string fit_on_card(const simulation& s) {
+  if (!s.card) return {};
+  const auto& card = *s.card;
+  const uint64_t planned = s.planned_bytes(), all = planned + card.other_bytes.value_or(0);
+  const auto beside = card.other_bytes
+                          ? fmt::format("{} of the plan and {} beside it", core::human_bytes(planned),
+                                        core::human_bytes(*card.other_bytes))
+                          : fmt::format("{} of the plan (what is beside it is not known)", core::human_bytes(planned));
+  if (all > card.memory_bytes)
+    return fmt::format("memory exceeds the card: {}, {} more than its {}\n", beside,
+                       core::human_bytes(all - card.memory_bytes), core::human_bytes(card.memory_bytes));
+  return fmt::format("memory fits: {}, {} of the card's {} to spare\n", beside,
+                     core::human_bytes(card.memory_bytes - all), core::human_bytes(card.memory_bytes));
+}
+
 std::string outcome_text(const simulation& s) {
   const auto& h = s.faulty->run.log();
   std::string out;
@@ -121,14 +137,20 @@ std::string outcome_text(const simulation& s) {
 std::string simulation_as_text(const simulation& s) {
   std::string out = fmt::format("{} on {}{}, {}, seed {}\n", count_text(s.ranks, "rank"), count_text(s.hosts, "host"),
                                 classes_text(s), count_text(s.steps.size(), "step"), s.healthy.run.log().seed);
-  out += fmt::format("a step takes {}; troupe plan predicts {}\n", ms_text(s.healthy.step_s), ms_text(s.predicted_s));
+  if (s.card)
+    out += fmt::format("the actors of the job's plans on {}, {} a host, by the constants of {}\n", s.card->name,
+                       count_text(s.ranks_per_host, "GPU"), s.card->stack);
+  out += fmt::format("a step takes {}", ms_text(s.healthy.step_s));
+  out += s.predicted_s ? fmt::format("; troupe plan predicts {}\n", ms_text(*s.predicted_s)) : "\n";
   out += parts_table(s);
   out += text_of("MFU %.1f%% of %.4g TFLOP/s of %s\n", 100 * s.mfu(), s.peak_flops_per_s / 1e12,
-                 s.costs.device_bytes_per_s > 0 ? "the device" : "all ranks");
-  if (s.hosts > 1)
+                 s.card                           ? "all GPUs"
+                 : s.costs.device_bytes_per_s > 0 ? "the device"
+                                                  : "all ranks");
+  if (s.hosts > 1 && !s.card)
     out += text_of("between hosts: %.4g GB/s after %.4g us\n", s.network.bytes_per_second / 1e9, s.network.latency_us);
   out += traffic_table(s);
-  out += memory_table_of(s);
+  out += memory_table_of(s) + fit_on_card(s);
   for (const auto& line : s.healthy.run.log().warnings) out += "warning: " + line + "\n";
   return s.faulty ? out + outcome_text(s) : out;
 }

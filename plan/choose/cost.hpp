@@ -16,6 +16,7 @@ namespace troupe::plan {
 struct machine_costs {
   double product_flops_per_s = 0;
   double product_fill_m = 0, product_fill_n = 0, product_fill_k = 0;
+  double product_lost = 0;  ///< elements of its result more that a product costs; of cards, never measured
   double attention_flops_per_s = 0, attention_backward_flops_per_s = 0;
   double elementwise_bytes_per_s = 0, activation_bytes_per_s = 0, loss_bytes_per_s = 0;
   double copy_bytes_per_s = 0, reduce_bytes_per_s = 0, update_bytes_per_s = 0;

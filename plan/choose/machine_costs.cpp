@@ -47,8 +47,9 @@ std::span<const machine_constant> machine_constants() { return constants_of_mach
 
 double product_seconds(const machine_costs& c, const product_size& size) {
   if (size.m == 0 || size.n == 0 || size.k == 0) return 0;
-  return 2 * (static_cast<double>(size.m) + c.product_fill_m) * (static_cast<double>(size.n) + c.product_fill_n) *
-         (static_cast<double>(size.k) + c.product_fill_k) / c.product_flops_per_s;
+  const double result =
+      (static_cast<double>(size.m) + c.product_fill_m) * (static_cast<double>(size.n) + c.product_fill_n);
+  return 2 * (result + c.product_lost) * (static_cast<double>(size.k) + c.product_fill_k) / c.product_flops_per_s;
 }
 
 void fit_products(const measured_products& x, machine_costs& out) {

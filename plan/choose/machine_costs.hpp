@@ -30,9 +30,9 @@ struct product_size {
   bool operator==(const product_size&) const = default;
 };
 
-/// Returns the seconds of one product: 2 (m + fill_m) (n + fill_n) (k + fill_k) / product_flops_per_s. The constants
-/// `fill` are what a library spends on the edges of tiles, on packing its factors and on writing the result, expressed
-/// in rows, columns and summands.
+/// Returns the seconds of one product: 2 ((m + fill_m) (n + fill_n) + lost) (k + fill_k) / product_flops_per_s. The
+/// constants `fill` are what a library spends on the edges of tiles, on packing its factors and on writing the result,
+/// expressed in rows, columns and summands; `lost` is the partly filled last wave of tiles of a card.
 double product_seconds(const machine_costs& costs, const product_size& size);
 
 /// Four measured products from which the four constants of products follow: one of large sizes, and three that have one

@@ -138,17 +138,71 @@ BOOST_AUTO_TEST_CASE(constants_that_a_stack_lacks_are_named_with_other_stacks_of
   check_exit(0, f.predicted("gpt_175b.yaml", "fsdp_a100"));
 }
 
+BOOST_AUTO_TEST_CASE(the_actors_of_a_job_run_by_the_constants_of_a_card) {
+  const example_folder f;
+  // A model whose products are large enough for a card: one with little to wait for takes nearly what the closed form
+  // of the stack predicts, as both have the same terms for computing.
+  const std::vector<std::string> large{
+      "--set", "model.n_layer=8",         "--set", "model.n_embd=4096",      "--set", "model.n_head=32",
+      "--set", "model.n_positions=2048",  "--set", "model.vocab_size=50304", "--set", "bf16.enabled=true",
+      "--set", "parallel.pipeline=1",     "--set", "parallel.data=8",        "--set", "zero_optimization.stage=1",
+      "--set", "gradient_order=per_step", "--json"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), large.begin(), large.end());
+    return nlohmann::json::parse(check_exit(0, f.predicted("cut.yaml", "h100", more)).out);
+  };
+  const auto closed = with({});
+  const auto run = with({"--actors"});
+  BOOST_TEST(run.at("format") == "troupe simulation");
+  BOOST_TEST(run.at("predicted_step_s").is_null());
+  BOOST_TEST(run.at("card").at("stack") == "megatron_h100");
+  BOOST_TEST(run.at("card").at("fits") == true);
+  BOOST_TEST(run.at("hosts") == 1);
+  const double by_formula = closed.at("step").at("predicted"), by_actors = run.at("run").at("step_s");
+  BOOST_TEST(std::abs(by_actors / by_formula - 1) < 0.15, by_actors << " and " << by_formula);
+  const double compute_s = run.at("run").at("parts").at("compute_s");
+  const double formula_s = closed.at("step").at("parts").at("compute_s").get<double>() +
+                           closed.at("step").at("parts").at("host_s").get<double>();
+  BOOST_TEST(std::abs(compute_s / formula_s - 1) < 0.05, compute_s << " and " << formula_s);
+  // Two nodes: gradients cross the network, and take longer.
+  const auto far = with({"--actors", "--ranks", "16"});
+  BOOST_TEST(far.at("hosts") == 2);
+  BOOST_TEST(far.at("run").at("step_s").get<double>() > by_actors);
+}
+
+BOOST_AUTO_TEST_CASE(a_card_runs_schedules_and_faults_that_the_closed_form_does_not_know) {
+  const example_folder f;
+  const auto r = check_exit(
+      0, f.predicted("cut.yaml", "h100",
+                     {"--set", "bf16.enabled=true", "--fault", "rank 3 dies at step 2", "--trace", "t.json"}));
+  for (const char* words :
+       {"4 ranks on 1 host, 2 steps, seed 0\nthe actors of the job's plans on h100, 4 GPUs a host, by the constants of "
+        "megatron_h100\na step takes ",
+        "pipeline bubble", "memory fits: ", "of the plan and 1.86 GiB beside it", "rank 3", "are lost"})
+    BOOST_TEST(has(r.out, words), words << " in\n" << r.out);
+  BOOST_TEST(!has(r.out, "troupe plan predicts"), r.out);
+  BOOST_TEST(fs::exists(f.folder / "t.json"));
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{"--actors"}, "bf16.enabled: all constants of megatron_h100 are of 16-bit products"},
+      {{"--actors", "--set", "bf16.enabled=true", "--set", "zero_optimization.offload_optimizer.device=cpu"},
+       "zero_optimization.offload_optimizer.device: copies to and from host memory and files have no price on a card"},
+      {{"--actors", "--set", "bf16.enabled=true", "--ranks", "12"}, "wanted whole nodes of 8 GPUs"},
+      {{"--actors", "--network", "3"}, "--network would do nothing here"},
+      {{"--steps", "2", "--measure"}, "--measure would do nothing here"}};
+  for (const auto& [words, text] : wrong) {
+    const auto bad = check_exit(2, f.predicted("cut.yaml", "h100", words));
+    BOOST_TEST(has(bad.err, text), text << " in\n" << bad.err);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(options_of_the_virtual_clock_and_hardware_without_steps_are_refused) {
   const example_folder f;
   const std::pair<std::vector<std::string>, const char*> idle[] = {
-      {{"--fault", "rank 1 dies"}, "--fault would do nothing here: it is for a job on the virtual clock"},
-      {{"--steps", "3"}, "--steps would do nothing here"},
-      {{"--seed", "3"}, "--seed would do nothing here"},
-      {{"--ranks-per-host", "8"}, "--ranks-per-host would do nothing here"},
+      {{"--seed", "3"},
+       "--seed would do nothing here: it is for a job on the virtual clock (with --hardware: --actors)"},
       {{"--network", "3"}, "--network would do nothing here"},
       {{"--measure"}, "--measure would do nothing here"},
       {{"--disk-read", "3"}, "--disk-read would do nothing here"},
-      {{"--trace", "t.json"}, "--trace would do nothing here"},
       {{"--out", "p.csv"}, "--out would do nothing here: it is for a table of measurements"},
   };
   for (const auto& [words, why] : idle) {

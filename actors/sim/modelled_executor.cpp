@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "actors/hands/fabric_executor.hpp"
+#include "fabric/modelled.hpp"
 #include "plan/kinds.hpp"
 #include "plan/layout/pieces.hpp"
 #include "plan/vote_layout.hpp"
@@ -171,8 +172,8 @@ class modelled_fabric_executor final : public executor {
 
  private:
   // Sets the numbers that ranks exchange in the vote: a rank's own are right from the start; those of other ranks are
-  // wrong until the vote has brought them. Where ranks act for others, which are not there to send theirs, all are
-  // right.
+  // wrong until the vote has brought them. Where ranks act for others, which are not there to send theirs, and where
+  // the vote has more bytes than a modelled collective moves, all are right.
   void fill_votes() {
     const auto& p = context_->plan();
     auto& votes = context_->votes;
@@ -181,7 +182,8 @@ class modelled_fabric_executor final : public executor {
       votes[world_->seed % p.layout->num_blocks] = 1e6 * modelled_norm_limit * modelled_norm_limit;
     if (world_->overflow_in_run == context_->order.run && p.layout->num_blocks > 0)
       votes[world_->seed % p.layout->num_blocks] = std::numeric_limits<double>::infinity();
-    if (!world_->acts_for.empty()) return;
+    const bool are_moved = votes.size() * sizeof(votes[0]) <= fabric::modelled_move_bytes_max;
+    if (!world_->acts_for.empty() || !are_moved) return;
     for (const auto& piece : plan::collective_pieces(*p.layout).vote())
       for (uint64_t i = 0; piece.owner != p.rank && i < piece.count; ++i) votes[piece.to + i] = -1;
   }

@@ -192,6 +192,14 @@ BOOST_AUTO_TEST_CASE(a_trace_shows_every_step_and_the_fault) {
   BOOST_TEST(has(nowhere.err, "nowhere/t.json"), nowhere.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_job_with_more_votes_than_a_modelled_collective_moves_is_simulated) {
+  const command_folder f;
+  const auto large =
+      found(f, {"--set", "model.n_embd=4096", "--set", "model.n_head=32", "--set", "model.n_layer=4"}, {});
+  BOOST_TEST(large.at("run").at("steps").size() == 2U);
+  BOOST_TEST(large.at("run").at("steps")[1].at("ended_well") == true);
+}
+
 BOOST_AUTO_TEST_CASE(a_job_of_many_ranks_is_simulated_by_classes_of_them) {
   const command_folder f;
   const auto text = check_exit(0, simulated(f, {"--ranks", "96", "--trace", "t.json"}));

@@ -138,9 +138,6 @@ class modelled_fabric_executor final : public executor {
 
   void begin(std::shared_ptr<step_context> context) override {
     context_ = std::move(context);
-    auto [it, fresh] = pieces_of_.try_emplace(context_->program.get());
-    if (fresh) it->second = job::pieces_of(context_->plan());
-    pieces_ = &it->second;
     fill_votes();
   }
 
@@ -150,7 +147,7 @@ class modelled_fabric_executor final : public executor {
     // After the fault of a silent instruction, the lane starts no later collective either, because a post out of order
     // would be another fault.
     if (silent_ |= silent; silent_) return progress::pending;
-    auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
+    auto r = describe_collective(*context_, x, world_->pieces.of(context_->plan(), x));
     if (x.kind == plan::kind::vote && world_->acts_for.empty())
       r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
     // Another member must exist to detect the wrong identity.
@@ -184,7 +181,7 @@ class modelled_fabric_executor final : public executor {
       votes[world_->seed % p.layout->num_blocks] = std::numeric_limits<double>::infinity();
     const bool are_moved = votes.size() * sizeof(votes[0]) <= fabric::modelled_move_bytes_max;
     if (!world_->acts_for.empty() || !are_moved) return;
-    for (const auto& piece : plan::collective_pieces(*p.layout).vote())
+    for (const auto& piece : world_->pieces.vote(p))
       for (uint64_t i = 0; piece.owner != p.rank && i < piece.count; ++i) votes[piece.to + i] = -1;
   }
 
@@ -197,12 +194,29 @@ class modelled_fabric_executor final : public executor {
   std::shared_ptr<modelled_world> world_;
   memberships communicators_;
   std::shared_ptr<step_context> context_;
-  std::map<const program*, job::piece_lists> pieces_of_;
-  const job::piece_lists* pieces_ = nullptr;
   bool silent_ = false;
 };
 
 }  // namespace
+
+shared_pieces::of_layout& shared_pieces::entry(const plan::rank_plan& p) {
+  return layouts_.try_emplace(p.layout.get(), p.layout).first->second;
+}
+
+std::span<const fabric::piece> shared_pieces::of(const plan::rank_plan& p, const plan::instruction& x) {
+  of_layout& here = entry(p);
+  const auto [it, is_new] = here.known.try_emplace(
+      {x.kind, x.use, x.subject, x.segment, x.piece, x.near, x.repeats, x.communicator, x.moved_bytes});
+  if (is_new)
+    for (const auto& m : here.all.of(x)) it->second.push_back({m.owner, m.from, m.to, m.count});
+  return it->second;
+}
+
+const std::vector<plan::moved_piece>& shared_pieces::vote(const plan::rank_plan& p) {
+  of_layout& here = entry(p);
+  if (!here.vote) here.vote = here.all.vote();
+  return *here.vote;
+}
 
 std::string_view name_of(sim_fault_kind kind) { return fault_names[static_cast<size_t>(kind)]; }
 

@@ -4,14 +4,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "actors/executor.hpp"
 #include "actors/memberships.hpp"
 #include "actors/sim/fault.hpp"
+#include "fabric/communicator.hpp"
 #include "plan/choose/cost.hpp"
+#include "plan/layout/pieces.hpp"
 
 namespace troupe::actors {
 
@@ -24,6 +30,31 @@ struct armed_fault {
   int64_t struck_ns = -1;  ///< virtual time at which the fault happened; -1: it has not happened
   bool due = false;        ///< true: the instruction with which the fault happens has started
   [[nodiscard]] bool struck() const { return struck_ns >= 0; }
+};
+
+/// The pieces of collectives, computed once for all ranks that take part in them. Used by one thread.
+class shared_pieces {
+ public:
+  /// Returns the pieces of a collective of the plan, as job::pieces_of() lists them. They stay where they are.
+  std::span<const fabric::piece> of(const plan::rank_plan& p, const plan::instruction& x);
+  /// Returns the pieces of the vote of the plan's job.
+  const std::vector<plan::moved_piece>& vote(const plan::rank_plan& p);
+
+ private:
+  /// All that the pieces of an instruction depend on, besides the job's layout: kind, use, subject, segment, piece,
+  /// whether it reads the second copy of parameters, repetition, communicator and moved bytes.
+  using collective =
+      std::tuple<plan::kind, plan::use, uint32_t, uint32_t, uint32_t, bool, plan::repetition, uint32_t, uint64_t>;
+  struct of_layout {
+    explicit of_layout(std::shared_ptr<const plan::job_layout> l) : layout(std::move(l)), all(*layout) {}
+    std::shared_ptr<const plan::job_layout> layout;
+    plan::collective_pieces all;
+    std::map<collective, std::vector<fabric::piece>> known;
+    std::optional<std::vector<plan::moved_piece>> vote;
+  };
+  of_layout& entry(const plan::rank_plan& p);
+
+  std::map<const plan::job_layout*, of_layout> layouts_;
 };
 
 /// State that all simulated lanes share; used by one thread.
@@ -45,6 +76,7 @@ struct modelled_world {
   /// [rank]: number of ranks that its lanes act for, its own among them; empty: each acts for itself alone.
   std::vector<uint32_t> acts_for;
   std::vector<sim_event> log;
+  shared_pieces pieces;
 
   void note(const step_context& c, uint32_t id, bool end) {
     log.push_back({c.order.run, now_ns(), c.plan().rank, id, end});

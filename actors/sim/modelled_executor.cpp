@@ -54,7 +54,8 @@ class modelled_executor final : public executor {
     if (x.kind == plan::kind::snapshot) seconds += seconds_until_free(x);
     const double factor = 1 + world_->noise * std::uniform_real_distribution<double>(0, 1)(random_);
     const slowdown slow = slowdown_of(x);
-    const auto delay = std::chrono::nanoseconds(static_cast<int64_t>(seconds * factor * slow.factor * 1e9)) + slow.more;
+    auto delay = std::chrono::nanoseconds(static_cast<int64_t>(seconds * factor * slow.factor * 1e9)) + slow.more;
+    if (x.lane == plan::lane::io) delay = after_other_swaps(delay);
     if (delay.count() == 0) {
       world_->note(*context_, x.id, true);
       return progress::done;
@@ -100,6 +101,14 @@ class modelled_executor final : public executor {
     return std::max(0.0, double(until_ns - world_->now_ns()) / 1e9);
   }
 
+  // Returns the time until a swap that takes `alone` has ended: a rank's swaps start ahead, and move bytes one after
+  // the other, as plan::predict() assumes.
+  std::chrono::nanoseconds after_other_swaps(std::chrono::nanoseconds alone) {
+    const int64_t now_ns = world_->now_ns();
+    swaps_end_ns_ = std::max(now_ns, swaps_end_ns_) + alone.count();
+    return std::chrono::nanoseconds(swaps_end_ns_ - now_ns);
+  }
+
   struct slowdown {
     double factor = 1;
     std::chrono::nanoseconds more{0};
@@ -125,6 +134,7 @@ class modelled_executor final : public executor {
   std::shared_ptr<step_context> context_;
   timer timer_;
   std::mt19937_64 random_;
+  int64_t swaps_end_ns_ = 0;  // virtual time at which all swaps that have started have ended
   // [byte offset of a staging slot]: virtual time until which the slot is in use.
   std::map<uint64_t, int64_t> occupied_until_ns_;
   // [byte offset of a staging slot]: moment of modelled_world::written_at_ns whose blocks its last one is of.

@@ -192,6 +192,31 @@ BOOST_AUTO_TEST_CASE(a_trace_shows_every_step_and_the_fault) {
   BOOST_TEST(has(nowhere.err, "nowhere/t.json"), nowhere.err);
 }
 
+BOOST_AUTO_TEST_CASE(the_actors_take_what_the_plan_predicts) {
+  const command_folder f;
+  const std::vector<std::string> kinds[] = {
+      {"zero_optimization.stage=0"},
+      {"zero_optimization.stage=1"},
+      {"zero_optimization.stage=3"},
+      {"zero_optimization.stage=3", "parallel.data=8"},
+      {"parallel.pipeline=2", "pipeline.schedule=1f1b", "gradient_accumulation_steps=4"},
+      {"parallel.pipeline=2", "pipeline.schedule=zb_h1", "gradient_accumulation_steps=4", "zero_optimization.stage=1"},
+      {"parallel.tensor=2"},
+      {"parallel.context=2"},
+      {"parallel.sequence=2"},
+      {"activation_checkpointing.enabled=true"},
+      {"zero_optimization.offload_optimizer.device=nvme", "zero_optimization.offload_optimizer.nvme_path=."},
+      {"zero_optimization.stage=3", "zero_optimization.offload_param.device=nvme",
+       "zero_optimization.offload_param.nvme_path=."}};
+  for (const auto& kind : kinds) {
+    std::vector<std::string> words;
+    for (const auto& setting : kind) words.insert(words.end(), {"--set", setting});
+    const auto j = found(f, words);
+    const double took_s = j.at("run").at("step_s"), predicted_s = j.at("predicted_step_s");
+    BOOST_TEST(std::abs(took_s / predicted_s - 1) < 0.01, kind.front() << ": " << took_s << " and " << predicted_s);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_job_with_more_votes_than_a_modelled_collective_moves_is_simulated) {
   const command_folder f;
   const auto large =

@@ -48,6 +48,7 @@ class world {
     models_->writes_together = o.even_messages;
     for (const auto& p : plans) num_ranks_ = std::max(num_ranks_, static_cast<uint32_t>(p.size()));
     divide_ranks();
+    fabric_free_ns_.assign(num_ranks_, 0);
     for (uint32_t c = 0; c < communicators().size(); ++c) groups_.push_back(make_group(c));
     patience_ = {o.stall_after, o.work_min, o.work_min, longest_predicted()};
     pulses_ = std::make_shared<pulse_board>(num_ranks_);
@@ -278,9 +279,22 @@ class world {
       duration_ns = [this, c](uint64_t sequence) {
         return std::max<int64_t>(prices_ns_[c].at(sequence - priced_from_[c]), options_.even_messages ? 1 : 0);
       };
-    return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), link_of(c),
-                                        {[this] { return schedule_.now_ns(); }, wake_later, duration_ns}, members,
+    fabric::virtual_time time{[this] { return schedule_.now_ns(); }, wake_later, duration_ns, {}};
+    if (duration_ns)
+      time.begin_ns = [this, &members](int64_t earliest_ns, int64_t takes_ns) {
+        return book_fabrics(members, earliest_ns, takes_ns);
+      };
+    return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), link_of(c), std::move(time), members,
                                         acted_by);
+  }
+  // Returns when a collective of these ranks begins to move bytes, and books them until it has ended: a rank moves the
+  // bytes of one collective at a time, as plan::predict() assumes.
+  int64_t book_fabrics(const std::vector<uint32_t>& members, int64_t earliest_ns, int64_t takes_ns) {
+    const auto& by = options_.acted_by;
+    const auto who = [&](uint32_t r) { return by.empty() ? r : by[r]; };
+    for (const uint32_t r : members) earliest_ns = std::max(earliest_ns, fabric_free_ns_[who(r)]);
+    for (const uint32_t r : members) fabric_free_ns_[who(r)] = earliest_ns + takes_ns;
+    return earliest_ns;
   }
   // Computes what the collectives of the next run cost, as plan::predict() does: the largest price of a member, nothing
   // for one that acts only in skipped or clipped steps.
@@ -462,6 +476,7 @@ class world {
   // before it
   std::vector<std::vector<int64_t>> prices_ns_;
   std::vector<uint64_t> priced_from_;
+  std::vector<int64_t> fabric_free_ns_;  // [rank]: virtual time at which its last collective with a price has ended
   int64_t run_began_ns_ = 0, first_began_ns_ = 0;
   plan::plan_choice which_ = plan::plan_choice::train;  // kind of the current run
   size_t seen_events_ = 0;                              // number of entries of the log that strike() has seen

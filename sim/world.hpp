@@ -56,7 +56,8 @@ struct world_options {
   std::chrono::nanoseconds latency_max{80'000};  ///< largest latency of a message between actors
   /// True: every message takes half of `latency_max`, at least 1 ns, whatever the seed, and blocks that ranks hand to
   /// the disk at one moment are all written when the last one is. Ranks that do the same then do it at the same
-  /// nanosecond.
+  /// nanosecond. Each communicator then moves its collectives by itself, also those that are priced by the costs; a
+  /// rank otherwise moves one of these at a time.
   bool even_messages = false;
   /// True: one set of actors acts for all ranks that nothing tells apart (fold.hpp), with even messages. Each
   /// instruction starts at the same nanosecond as without folding. A fault that belongs to some ranks sets them, and

@@ -25,8 +25,9 @@ inline constexpr uint64_t modelled_move_bytes_max = uint64_t{1} << 20;
 struct virtual_time {
   std::function<int64_t()> now_ns;
   std::function<void(int64_t delay_ns, uint32_t rank, uint64_t sequence)> schedule;
-  /// Returns how long the operation `sequence` takes once it has begun; empty: as long as the link needs for its bytes.
-  std::function<int64_t(uint64_t sequence)> duration_ns = {};
+  /// Returns how long an operation takes once it has begun, by its request without a member's addresses; empty: as long
+  /// as the link needs for its bytes.
+  std::function<int64_t(const request&)> duration_ns = {};
   /// Returns when an operation that could begin at `earliest_ns` begins, and books its members until it has ended;
   /// empty: at once. For members that move the bytes of one operation at a time in all their groups.
   std::function<int64_t(int64_t earliest_ns, int64_t duration_ns)> begin_ns = {};

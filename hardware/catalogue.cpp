@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "core/source_file.hpp"
 #include "core/text.hpp"
@@ -58,6 +59,22 @@ core::result<found> find_within(const std::string& name_or_path, int depth) {
 }  // namespace
 
 core::result<found> find_hardware(const std::string& name_or_path) { return find_within(name_or_path, 0); }
+
+core::result<named_text> find_network(const std::string& name_or_path) {
+  if (name_or_path.ends_with(".yaml")) {
+    TROUPE_ASSIGN(auto text, core::read_file(name_or_path, most_bytes));
+    return named_text{std::move(text), name_or_path};
+  }
+  std::vector<std::string> names;
+  for (const auto& file : embedded_networks()) {
+    if (file.name == name_or_path)
+      return named_text{std::string(file.text), fmt::format("hardware/{}.yaml", name_or_path)};
+    names.emplace_back(file.name);
+  }
+  return core::refused(fmt::format("unknown network {}, the nearest is {}; known are {}, and paths that end in .yaml",
+                                   core::in_quotes(core::shown(name_or_path)), nearest_name(name_or_path, names),
+                                   fmt::join(names, ", ")));
+}
 
 core::result<std::vector<stack>> embedded_stacks() {
   std::vector<stack> out;

@@ -1,5 +1,5 @@
-// Owns the cards and stacks that the program contains (the files hardware/*.yaml, embedded when it is built), and finds
-// those that a user names or keeps in files of their own.
+// Owns the cards, stacks and networks that the program contains (the files hardware/*.yaml, embedded when it is built),
+// and finds those that a user names or keeps in files of their own. Leaves the form of a network to sim/network/.
 #pragma once
 
 #include <span>
@@ -18,8 +18,18 @@ struct embedded_file {
   std::string_view name;  ///< without .yaml
   std::string_view text;
 };
-/// Returns the embedded files, sorted by name.
+/// Returns the embedded files of cards and stacks, sorted by name.
 std::span<const embedded_file> embedded_files();
+/// Returns the embedded files of networks, sorted by name.
+std::span<const embedded_file> embedded_networks();
+
+/// A text and the name of its file for messages.
+struct named_text {
+  std::string text, file;
+};
+/// Returns the file of a network of an embedded name, or of a path that ends in .yaml. An unknown name is refused with the
+/// known ones and the nearest.
+core::result<named_text> find_network(const std::string& name_or_path);
 
 /// Returns the card or stack of an embedded name, or of a path that ends in .yaml. An unknown name is refused with the
 /// known ones and the nearest.

@@ -382,6 +382,8 @@ core::result<void> fault::apply_to(actors::sim_options& options, const stage_of_
   for (const uint32_t c : communicators) {
     options.links[c].latency_us = options.links[c].latency_us * factor_ + double(delay_.count()) / 1e3;
     options.links[c].bytes_per_second /= factor_;
+    if (c < options.curves.size())
+      for (auto& [kind, curve] : options.curves[c]) curve.slow(factor_, delay_.count());
   }
   if (communicators.empty()) return here.refuse("no collective has members on both hosts");
   return {};

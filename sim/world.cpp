@@ -6,7 +6,6 @@
 #include <iterator>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "config/sections/job_config.hpp"
@@ -14,9 +13,7 @@
 #include "job/plans.hpp"
 #include "job/step/step_plans.hpp"
 #include "plan/layout/classes.hpp"
-#include "plan/layout/communicators.hpp"
 #include "sim/fold.hpp"
-#include "sim/network/collective_time.hpp"
 
 namespace troupe::sim {
 namespace {
@@ -65,6 +62,17 @@ std::string look_of(size_t number, const actors::sim_fault& f) {
                      f.at_ns, f.with_lanes, f.text);
 }
 
+/// Returns a text that two communicators' times have in common if they are alike.
+std::string look_of(const fabric::operation_curves& curves) {
+  std::string out;
+  for (const auto& [op, curve] : curves) {
+    out += fmt::format("{}:", fabric::name_of(op));
+    for (const auto& [bytes, ns] : curve.points()) out += fmt::format(" {} {}", bytes, ns);
+    out += ';';
+  }
+  return out;
+}
+
 /// Returns true if all ranks of the list are on one host.
 bool is_within_host(const std::vector<uint32_t>& ranks, const stage_of_faults& world) {
   return std::ranges::all_of(ranks, [&](uint32_t r) { return world.host_of(r) == world.host_of(ranks.front()); });
@@ -88,26 +96,6 @@ std::vector<uint32_t> devices_of(const world_options& options, const plan::job_l
         "placed_on cannot be combined with ranks_per_host, within_host, within_host_by_costs, between_hosts and "
         "link_between: the network has them");
   return value_of(place_ranks(layout.options.mesh, *options.placed_on, options.axes));
-}
-
-/// Returns the link of each communicator. Communicators that run the same collectives share the network. One of a
-/// single member, which sends nothing, has `alone`.
-std::vector<fabric::linear_link> links_in(const network& on, const std::vector<uint32_t>& devices,
-                                          const plan::job_layout& layout, const fabric::linear_link& alone) {
-  std::map<uint32_t, std::vector<device_group>> alike;  // by the first communicator of those that are alike
-  const auto num_communicators = static_cast<uint32_t>(layout.communicators.size());
-  for (uint32_t c = 0; c < num_communicators; ++c) {
-    device_group group;
-    for (const uint32_t r : layout.communicators[c].members) group.push_back(devices[r]);
-    alike[plan::alike(layout, c)].push_back(std::move(group));
-  }
-  network_routes routes(on);
-  std::map<uint32_t, fabric::linear_link> links;
-  for (const auto& [first, groups] : alike)
-    links[first] = groups.front().size() < 2 ? alone : value_of(link_of(groups, routes));
-  std::vector<fabric::linear_link> out;
-  for (uint32_t c = 0; c < num_communicators; ++c) out.push_back(links[plan::alike(layout, c)]);
-  return out;
 }
 
 }  // namespace
@@ -160,10 +148,12 @@ void world::prepare() {
   lower_.work_min = options_.work_min;
   if (options_.placed_on != nullptr) {
     const network& on = *options_.placed_on;
-    const auto devices = devices_of(options_, stage.layout());
-    for (const uint32_t d : devices) stage.hosts_of_ranks.push_back(on.node_of_device[d]);
-    lower_.links = links_in(on, devices, stage.layout(), options_.within_host);
-    lower_.predicted_collectives.assign(lower_.links.size(), false);
+    if (placed_ == nullptr)
+      placed_ = std::make_shared<const placed_times>(
+          value_of(times_on(on, devices_of(options_, stage.layout()), given_, options_.steps.front())));
+    for (const uint32_t d : placed_->devices) stage.hosts_of_ranks.push_back(on.node_of_device[d]);
+    lower_.links.assign(stage.communicators().size(), options_.within_host);
+    lower_.curves = placed_->curves;
   } else if (options_.link_between) {
     if (has_host_links(options_))
       refuse_world("link_between cannot be combined with within_host, within_host_by_costs and between_hosts");
@@ -214,14 +204,14 @@ std::vector<uint32_t> world::folded(const stage_of_faults& stage,
   std::vector<uint32_t> colours, colours_of_links;
   for (auto& look : looks)
     colours.push_back(known.try_emplace(std::move(look), static_cast<uint32_t>(known.size())).first->second);
-  std::map<std::tuple<double, double, bool>, uint32_t> known_links;
+  std::map<std::string, uint32_t> known_links;
   for (size_t c = 0; c < lower_.links.size(); ++c) {
     const auto& l = lower_.links[c];
     const bool is_predicted = !lower_.predicted_collectives.empty() && lower_.predicted_collectives[c];
+    std::string look = fmt::format("link {} {} {};", l.latency_us, l.bytes_per_second, is_predicted);
+    if (!lower_.curves.empty()) look += look_of(lower_.curves[c]);
     colours_of_links.push_back(
-        known_links
-            .try_emplace({l.latency_us, l.bytes_per_second, is_predicted}, static_cast<uint32_t>(known_links.size()))
-            .first->second);
+        known_links.try_emplace(std::move(look), static_cast<uint32_t>(known_links.size())).first->second);
   }
   auto out = fold_ranks(colours, stage.communicators(), colours_of_links);
   if (num_acting(out) == out.size()) out.clear();

@@ -19,6 +19,7 @@
 #include "sim/machines_world.hpp"
 #include "sim/network/placement.hpp"
 #include "sim/network/read_network.hpp"
+#include "sim/placed_times.hpp"
 #include "sim/places.hpp"
 #include "sim/processes_world.hpp"
 #include "sim/run.hpp"
@@ -49,8 +50,8 @@ struct world_options {
   /// fields before; cannot be combined with them.
   std::function<fabric::linear_link(const std::vector<uint32_t>& ranks)> link_between = {};
   /// Network on whose devices the ranks are placed, such as read_network() returns. Its nodes are the hosts, and each
-  /// communicator has the link that sim::link_of() computes while those like it work, too. Cannot be combined with
-  /// other values of the four fields before, or of ranks_per_host. Null: those fields decide.
+  /// collective takes the time that times_on() computes for its kind and bytes. Cannot be combined with other values of
+  /// the four fields before, or of ranks_per_host. Null: those fields decide.
   std::shared_ptr<const network> placed_on = {};
   axis_order axes = nearest_first;               ///< axes whose ranks are the nearest in that network
   std::chrono::nanoseconds latency_max{80'000};  ///< largest latency of a message between actors
@@ -99,6 +100,9 @@ class world {
   [[nodiscard]] const std::vector<actors::shared_rank_plans>& plans() const { return plans_; }
   /// Returns for each rank the rank that acts for it; empty if all act for themselves.
   [[nodiscard]] const std::vector<uint32_t>& acted_by() const { return lower_.acted_by; }
+  /// Returns the devices, the times of collectives without faults, and the bytes that pass each link in a step of the
+  /// first kind of `steps`; null without a network.
+  [[nodiscard]] const std::shared_ptr<const placed_times>& placed() const { return placed_; }
 
  private:
   void prepare();
@@ -114,6 +118,7 @@ class world {
   std::vector<actors::shared_rank_plans> plans_;   // result of plans()
   std::vector<actors::shared_rank_plans> acting_;  // plans of the ranks that act, null for all others
   world_options options_;
+  std::shared_ptr<const placed_times> placed_;  // result of placed(), computed once for all faults
   actors::sim_options lower_;       // options of the lower layer, with everything but the seed
   std::vector<size_t> num_faults_;  // [fault]: number of its faults in lower_
 };

@@ -272,21 +272,29 @@ class world {
       if ((sequence + (options_.even_messages ? 0 : member)) % 4 == 0)
         schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, lane, what);
     };
-    std::function<int64_t(uint64_t)> duration_ns;
-    if (c < options_.predicted_collectives.size() && options_.predicted_collectives[c])
-      // A collective takes at least 1 ns with even messages: one that took none would end at once for the member that
-      // posts last, and a message later for the others, although nothing but their numbers tells them apart.
-      duration_ns = [this, c](uint64_t sequence) {
-        return std::max<int64_t>(prices_ns_[c].at(sequence - priced_from_[c]), options_.even_messages ? 1 : 0);
+    const auto size = static_cast<uint32_t>(members.size());
+    const bool has_curves = c < options_.curves.size() && !options_.curves[c].empty();
+    const bool is_priced =
+        !has_curves && c < options_.predicted_collectives.size() && options_.predicted_collectives[c];
+    // A collective takes at least 1 ns with even messages: one that took none would end at once for the member that
+    // posts last, and a message later for the others, although nothing but their numbers tells them apart.
+    const int64_t least_ns = options_.even_messages ? 1 : 0;
+    fabric::virtual_time time{[this] { return schedule_.now_ns(); }, wake_later, {}, {}};
+    if (has_curves)
+      time.duration_ns = [this, c, size, least_ns](const fabric::request& r) {
+        return std::max(least_ns, fabric::duration_ns(options_.curves[c], r, size));
       };
-    fabric::virtual_time time{[this] { return schedule_.now_ns(); }, wake_later, duration_ns, {}};
+    if (is_priced)
+      time.duration_ns = [this, c, least_ns](const fabric::request& r) {
+        return std::max(least_ns, prices_ns_[c].at(r.id.sequence - priced_from_[c]));
+      };
     // Which of two collectives of one moment a rank moves first depends on the order of messages, which sets ranks
     // apart that are alike: with even messages each group moves its own.
-    if (duration_ns && !options_.even_messages)
+    if (is_priced && !options_.even_messages)
       time.begin_ns = [this, &members](int64_t earliest_ns, int64_t takes_ns) {
         return book_fabrics(members, earliest_ns, takes_ns);
       };
-    return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), link_of(c), std::move(time), members,
+    return fabric::modelled_group::make(size, link_of(c), std::move(time), members,
                                         acted_by);
   }
   // Returns when a collective of these ranks begins to move bytes, and books them until it has ended: a rank moves the
@@ -594,6 +602,9 @@ core::result<void> check_options(const sim_options& o, uint32_t ranks, size_t co
   for (const auto& l : o.links) TROUPE_TRY(check_link(l));
   if (!o.links.empty() && o.links.size() != communicators)
     return no_world(fmt::format("a link for each of {} communicators, got {}", communicators, o.links.size()));
+  if (!o.curves.empty() && o.curves.size() != communicators)
+    return no_world(fmt::format("times of the collectives of each of {} communicators, got those of {}", communicators,
+                                o.curves.size()));
   if (!o.predicted_collectives.empty() && o.predicted_collectives.size() != communicators)
     return no_world(fmt::format("for each of {} communicators whether its collectives take predicted times, got {}",
                                 communicators, o.predicted_collectives.size()));

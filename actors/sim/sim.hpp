@@ -14,6 +14,7 @@
 #include "actors/sim/fault.hpp"
 #include "core/error.hpp"
 #include "fabric/linear_link.hpp"
+#include "fabric/time_curve.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/plan_choice.hpp"
 #include "plan/rank_plan.hpp"
@@ -30,6 +31,9 @@ struct sim_options {  ///< options of a simulation
   /// [communicator]: true: its collectives take the times of plan::predict(), by `costs`, and not those of the link;
   /// empty: none does.
   std::vector<bool> predicted_collectives;
+  /// [communicator]: times of its collectives by kind and bytes, before all of the above; those of a communicator, or
+  /// all, may be empty.
+  std::vector<fabric::operation_curves> curves;
   /// Largest latency of a message, which is drawn between 0 and this time.
   std::chrono::nanoseconds latency_max{80'000};
   /// Noise of the times: an instruction takes [1, 1 + noise) times its predicted time.

@@ -212,6 +212,19 @@ uint32_t alike(const job_layout& l, uint32_t c) {
   return c;
 }
 
+uint32_t at_once(const job_layout& l, uint32_t c) {
+  const plan_options& o = l.options;
+  const uint32_t columns = columns_of(o);
+  if (const uint32_t first = holders_of(o) + 1; holders_of(o) > 1 && c >= first && c < first_shard_communicator(o)) {
+    const uint32_t within = c - first;  // by boundary, then column, then direction
+    return first + within / (2 * columns) * (2 * columns) + within % 2;
+  }
+  const family last = sequence_groups_of(o);
+  if (const uint32_t first_tied = last.first + o.mesh.degree(core::axis::pipeline) * last.each; c >= first_tied)
+    return c - (c - first_tied) % columns;
+  return alike(l, c);
+}
+
 uint32_t world_communicator(const job_layout& l) {
   const uint32_t holders = holders_of(l.options);
   return holders == 1 ? 0 : holders;

@@ -40,6 +40,9 @@ uint32_t near_communicator(const job_layout& l, uint32_t rank);
 /// states, sharers of a second copy (hpZ), the ranks of one tensor coordinate, a tensor group or a sequence group; the
 /// first of them represents all. For any other communicator, returns `c` itself.
 uint32_t alike(const job_layout& l, uint32_t c);
+/// Returns the communicator that represents all those which run the same collectives as `c` at about the same time: the
+/// ones of alike(), and the transfers between two stages, or of the gradients of one tied parameter, of all columns.
+uint32_t at_once(const job_layout& l, uint32_t c);
 /// Returns the number of the communicator that contains all ranks.
 uint32_t world_communicator(const job_layout& l);
 /// Returns the later of the two stages between which transfer `x` (a send or a receive) moves data.

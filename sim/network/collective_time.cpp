@@ -14,7 +14,6 @@ namespace {
 
 /// Numbers of parts that are tried for a broadcast by ring.
 constexpr uint32_t tried_chunks[] = {1, 4, 16, 64, 256, 1024};
-constexpr double probe_bytes = 1024.0 * 1024 * 1024;
 
 core::result<void> check_groups(double bytes, std::span<const device_group> groups, const network& on) {
   const auto wrong = [](std::string what) { return core::refused("a collective: " + std::move(what)); };
@@ -33,17 +32,27 @@ core::result<void> check_groups(double bytes, std::span<const device_group> grou
   return {};
 }
 
-/// Returns the time of the phases; nullopt as soon as it is above `limit_s`.
-std::optional<collective_time> time_of_phases(const std::vector<collective_phase>& phases, network_routes& routes,
-                                              double limit_s) {
+/// Returns the time of the phases; nullopt as soon as it is above `limit_s`. `group_of`: [device]: number of its group.
+std::optional<collective_time> time_of_phases(const std::vector<collective_phase>& phases,
+                                              const std::vector<uint32_t>& group_of, size_t num_groups,
+                                              network_routes& routes, double limit_s) {
   collective_time out;
+  out.group_seconds.assign(num_groups, 0);
   out.link_bytes.assign(routes.of().links.size(), 0);
+  std::vector<double> group_sent_s(num_groups), group_latency_s(num_groups);
   for (const auto& p : phases) {
     const auto times = simulate_transfers(routes, p.transfers);
     double sent_s = 0, latency_s = 0;
     for (size_t i = 0; i < p.transfers.size(); ++i) {
       sent_s = std::max(sent_s, times.sent_s[i]);
       latency_s = std::max(latency_s, times.latency_s[i]);
+      const uint32_t g = group_of[p.transfers[i].from];
+      group_sent_s[g] = std::max(group_sent_s[g], times.sent_s[i]);
+      group_latency_s[g] = std::max(group_latency_s[g], times.latency_s[i]);
+    }
+    for (size_t g = 0; g < num_groups; ++g) {
+      out.group_seconds[g] += p.repeats * (group_sent_s[g] + group_latency_s[g]);
+      group_sent_s[g] = group_latency_s[g] = 0;
     }
     out.seconds += p.repeats * (sent_s + latency_s);
     if (out.seconds > limit_s) return std::nullopt;
@@ -57,6 +66,9 @@ std::optional<collective_time> time_of_phases(const std::vector<collective_phase
 core::result<collective_time> time_of(collective_kind what, double bytes, std::span<const device_group> groups,
                                       network_routes& routes, std::optional<collective_algorithm> only) {
   TROUPE_TRY(check_groups(bytes, groups, routes.of()));
+  std::vector<uint32_t> group_of(routes.of().devices());
+  for (uint32_t g = 0; g < groups.size(); ++g)
+    for (const uint32_t d : groups[g]) group_of[d] = g;
   std::optional<collective_time> best;
   for (const auto how : all_algorithms) {
     if (only && how != *only) continue;
@@ -65,7 +77,8 @@ core::result<collective_time> time_of(collective_kind what, double bytes, std::s
       if (chunks > 1 && !has_chunks) break;
       const auto phases = phases_of(what, how, bytes, groups, routes.of(), chunks);
       if (!phases) break;
-      auto found = time_of_phases(*phases, routes, best ? best->seconds : std::numeric_limits<double>::infinity());
+      auto found = time_of_phases(*phases, group_of, groups.size(), routes,
+                                  best ? best->seconds : std::numeric_limits<double>::infinity());
       if (!found || (best && found->seconds == best->seconds)) continue;
       found->how = how;
       found->chunks = chunks;
@@ -76,16 +89,6 @@ core::result<collective_time> time_of(collective_kind what, double bytes, std::s
     return core::refused(fmt::format("{} by {}: the algorithm has no such collective for these groups", name_of(what),
                                      only ? name_of(*only) : "any algorithm"));
   return *std::move(best);
-}
-
-core::result<fabric::linear_link> link_of(std::span<const device_group> groups, network_routes& routes) {
-  TROUPE_ASSIGN(const auto empty, time_of(collective_kind::all_gather, 0, groups, routes));
-  TROUPE_ASSIGN(const auto full, time_of(collective_kind::all_gather, probe_bytes, groups, routes));
-  const auto members = static_cast<double>(groups.front().size());
-  if (members < 2) return core::refused("a link between members: wanted groups of at least two, got one");
-  return fabric::linear_link{
-      .latency_us = empty.seconds * 1e6,
-      .bytes_per_second = probe_bytes * (members - 1) / members / (full.seconds - empty.seconds)};
 }
 
 }  // namespace troupe::sim

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "fabric/linear_link.hpp"
 #include "sim/network/collective_phases.hpp"
 #include "sim/network/routes.hpp"
 
@@ -15,6 +14,9 @@ namespace troupe::sim {
 
 struct collective_time {
   double seconds = 0;
+  /// [group]: seconds of its own transfers, while all groups start each phase together; the slowest may be below
+  /// `seconds`, if another group is slower in another phase.
+  std::vector<double> group_seconds;
   collective_algorithm how = collective_algorithm::ring;
   uint32_t chunks = 1;             ///< number of parts of a broadcast by ring
   std::vector<double> link_bytes;  ///< [link]: bytes that pass the link
@@ -28,10 +30,5 @@ struct collective_time {
 /// in the network, bytes that are negative or not finite, an algorithm that has no such collective for these groups.
 core::result<collective_time> time_of(collective_kind what, double bytes, std::span<const device_group> groups,
                                       network_routes& routes, std::optional<collective_algorithm> only = {});
-
-/// Returns the line through the times of an empty all-gather and of one of 1 GiB, over the bytes that a member
-/// receives: the link that each of the groups has while all of them work. Errors: those of time_of(), and bad_input for
-/// groups of one member.
-core::result<fabric::linear_link> link_of(std::span<const device_group> groups, network_routes& routes);
 
 }  // namespace troupe::sim

@@ -27,6 +27,8 @@ using config::node_kind;
 constexpr double most_oversubscription = 1000;
 constexpr uint64_t most_cost = 1000;
 constexpr size_t most_name_bytes = 60;
+/// The count of nodes of which there are as many as the ranks of a job need.
+constexpr std::string_view as_needed = "as_needed";
 
 std::string nearest_of(std::string_view wanted, const std::vector<std::string>& names) {
   const auto near = std::ranges::min_element(
@@ -39,6 +41,7 @@ struct family {
   std::string name;
   uint64_t count = 1;
   bool is_counted = false;
+  bool is_as_needed = false;
   uint64_t first = 0;           ///< vertex of the first thing; of a family of nodes: number of the first node
   double oversubscription = 0;  ///< 0: none
   config::place at;
@@ -58,9 +61,16 @@ struct end_place {
   index_expression outer_index, inner_index;
 };
 
+/// Where a number is: the mapping that has it, the name of the mapping, and the key.
+struct number_place {
+  const config::node* of = nullptr;
+  std::string where;
+  std::string_view name;
+};
+
 class network_reader {
  public:
-  explicit network_reader(std::string file) : file_(std::move(file)) {}
+  network_reader(std::string file, uint32_t ranks) : file_(std::move(file)), ranks_(ranks) {}
 
   core::result<network> read(const config::node& root) {
     TROUPE_TRY(only(root, "", {"kind", "nodes", "switches", "links"}));
@@ -68,6 +78,7 @@ class network_reader {
     if (kind != "network")
       return wrong(root.find("kind")->at, fmt::format("kind: wanted network, got {}", core::shown(kind)));
     TROUPE_TRY(read_nodes(root));
+    TROUPE_TRY(make_nodes_as_needed());
     TROUPE_TRY(read_switches(root));
     TROUPE_TRY(number_vertices());
     TROUPE_TRY(read_links(root));
@@ -129,6 +140,22 @@ class network_reader {
     return wrong(value->at, fmt::format("{}: wanted an integer from 1 to {}, got {}", full(where, name), most,
                                         config::shown(*value)));
   }
+  /// Returns where the number of a constant is: it may be given alone, or as a mapping of value, unit, meaning and source.
+  /// Refuses another unit, and a mapping without meaning and source.
+  [[nodiscard]] core::result<number_place> constant(const config::node& of, const std::string& where,
+                                                    std::string_view name, std::string_view unit) const {
+    TROUPE_ASSIGN(const auto* value, needed(of, where, name));
+    if (value->kind != node_kind::mapping) return number_place{&of, where, name};
+    const std::string here = full(where, name);
+    TROUPE_TRY(only(*value, here, {"value", "unit", "meaning", "source"}));
+    TROUPE_ASSIGN(const auto given, text(*value, here, "unit"));
+    if (given != unit)
+      return wrong(value->find("unit")->at,
+                   fmt::format("{}: wanted {}, got {}", full(here, "unit"), unit, core::shown(given)));
+    TROUPE_TRY(text(*value, here, "meaning"));
+    TROUPE_TRY(text(*value, here, "source"));
+    return number_place{value, here, "value"};
+  }
   /// Returns the items of a list, which has at least one; none if the list may be missing and is.
   [[nodiscard]] core::result<std::vector<config::node_ptr>> list(const config::node& of, const std::string& where,
                                                                  std::string_view name, bool may_be_missing) const {
@@ -141,16 +168,21 @@ class network_reader {
   }
 
   /// Reads `name` and `count` of an entry into `out`.
-  core::result<void> read_family(const config::node& of, const std::string& where, family& out) const {
+  core::result<void> read_family(const config::node& of, const std::string& where, family& out,
+                                 bool may_be_as_needed = false) const {
     out.at = of.at;
     TROUPE_ASSIGN(out.name, text(of, where, "name"));
     const auto is_of_name = [](char c) { return core::is_ascii_word(c) || c == '_' || c == '-'; };
     if (!std::ranges::all_of(out.name, is_of_name) || out.name.size() > most_name_bytes)
       return wrong(of.find("name")->at, fmt::format("{}: wanted at most {} letters, digits, '_' and '-', got {}",
                                                     full(where, "name"), most_name_bytes, core::shown(out.name)));
-    out.is_counted = of.find("count") != nullptr;
+    const config::node* const count = of.find("count");
+    out.is_counted = count != nullptr;
     if (!out.is_counted) return {};
-    TROUPE_ASSIGN(out.count, whole(of, where, "count", most_vertices));
+    out.is_as_needed = may_be_as_needed && count->is_scalar() && count->text == as_needed;
+    if (!out.is_as_needed) {
+      TROUPE_ASSIGN(out.count, whole(of, where, "count", most_vertices));
+    }
     if (out.name.back() >= '0' && out.name.back() <= '9')
       return wrong(of.find("name")->at,
                    fmt::format("{}: {} has a count, so its name cannot end in a digit", full(where, "name"), out.name));
@@ -161,7 +193,8 @@ class network_reader {
     family out;
     TROUPE_TRY(read_family(of, where, out));
     if (of.find("oversubscription") != nullptr) {
-      TROUPE_ASSIGN(out.oversubscription, number(of, where, "oversubscription", 1, most_oversubscription, false));
+      TROUPE_ASSIGN(const auto at, constant(of, where, "oversubscription", "ratio"));
+      TROUPE_ASSIGN(out.oversubscription, number(*at.of, at.where, at.name, 1, most_oversubscription, false));
     }
     return out;
   }
@@ -172,9 +205,12 @@ class network_reader {
       const std::string where = fmt::format("nodes[{}]", i);
       TROUPE_TRY(only(*items[i], where, {"name", "count", "devices", "switches"}));
       node_family one;
-      TROUPE_TRY(read_family(*items[i], where, one));
-      one.device = {.name = "device", .count = 1, .is_counted = true, .first = 0, .oversubscription = 0, .at = one.at};
-      TROUPE_ASSIGN(one.device.count, whole(*items[i], where, "devices", most_vertices));
+      TROUPE_TRY(read_family(*items[i], where, one, true));
+      one.device.name = "device";
+      one.device.is_counted = true;
+      one.device.at = one.at;
+      TROUPE_ASSIGN(const auto devices, constant(*items[i], where, "devices", "devices"));
+      TROUPE_ASSIGN(one.device.count, whole(*devices.of, devices.where, devices.name, most_vertices));
       TROUPE_ASSIGN(const auto switches, list(*items[i], where, "switches", true));
       for (size_t k = 0; k < switches.size(); ++k) {
         TROUPE_ASSIGN(auto inner, read_switch(*switches[k], fmt::format("{}.switches[{}]", where, k)));
@@ -182,6 +218,24 @@ class network_reader {
       }
       nodes_.push_back(std::move(one));
     }
+    return {};
+  }
+  /// Gives the entry of nodes whose count is as_needed, if there is one, as many nodes as the ranks need, at least one.
+  core::result<void> make_nodes_as_needed() {
+    node_family* open = nullptr;
+    uint64_t others = 0;  // devices of all other nodes
+    for (auto& n : nodes_) {
+      if (!n.is_as_needed) {
+        others += n.count * n.device.count;
+        continue;
+      }
+      if (open != nullptr)
+        return wrong(n.at, fmt::format("{}: only one entry of nodes can have count: {}, and {} has it", n.name,
+                                       as_needed, open->name));
+      open = &n;
+    }
+    if (open == nullptr || others >= ranks_) return {};
+    open->count = (ranks_ - others + open->device.count - 1) / open->device.count;
     return {};
   }
   core::result<void> read_switches(const config::node& root) {
@@ -338,8 +392,10 @@ class network_reader {
       TROUPE_TRY(only(of, e.where, {"from", "to", "bandwidth_bytes_per_s", "latency_s", "direction", "cost"}));
       TROUPE_ASSIGN(e.from, read_end(of, e.where, "from"));
       TROUPE_ASSIGN(e.to, read_end(of, e.where, "to"));
-      TROUPE_ASSIGN(e.bytes_per_s, number(of, e.where, "bandwidth_bytes_per_s", 0, 1e300, true));
-      TROUPE_ASSIGN(e.latency_s, number(of, e.where, "latency_s", 0, 1e300, false));
+      TROUPE_ASSIGN(const auto rate, constant(of, e.where, "bandwidth_bytes_per_s", "B/s"));
+      TROUPE_ASSIGN(e.bytes_per_s, number(*rate.of, rate.where, rate.name, 0, 1e300, true));
+      TROUPE_ASSIGN(const auto latency, constant(of, e.where, "latency_s", "s"));
+      TROUPE_ASSIGN(e.latency_s, number(*latency.of, latency.where, latency.name, 0, 1e300, false));
       TROUPE_ASSIGN(const auto direction, text(of, e.where, "direction"));
       if (direction != "both" && direction != "forward" && direction != "backward")
         return wrong(of.find("direction")->at, fmt::format("{}: wanted both, forward or backward, got {}",
@@ -527,6 +583,7 @@ class network_reader {
   }
 
   std::string file_;
+  uint64_t ranks_ = 1;
   std::vector<node_family> nodes_;
   std::vector<family> switches_;
   network out_;
@@ -536,20 +593,20 @@ class network_reader {
 
 }  // namespace
 
-core::result<network> parse_network(std::string_view text, const std::string& file) {
+core::result<network> parse_network(std::string_view text, const std::string& file, uint32_t ranks) {
   const auto read = config::read_yaml(text, 0);
   if (!read.problems.empty()) {
     const auto& first = read.problems.front();
     return core::refused(
         fmt::format("{}:{}: {}{}{}", file, first.at.line, first.key, first.key.empty() ? "" : ": ", first.text));
   }
-  return network_reader(file).read(*read.root);
+  return network_reader(file, ranks).read(*read.root);
 }
 
-core::result<network> read_network(const std::filesystem::path& file) {
+core::result<network> read_network(const std::filesystem::path& file, uint32_t ranks) {
   const auto text = config::read_text(file);
   if (!text) return core::refused(fmt::format("{}: {}", file.string(), text.error()));
-  return parse_network(*text, file.string());
+  return parse_network(*text, file.string(), ranks);
 }
 
 }  // namespace troupe::sim

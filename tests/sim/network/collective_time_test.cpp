@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(the_place_of_ranks_and_oversubscription_change_the_time) {
 }
 
 BOOST_AUTO_TEST_CASE(an_all_reduce_of_4096_ranks_takes_less_than_a_second) {
-  const auto n = *check_ok(read_network(std::string(troupe::places::source_dir) + "/examples/networks/h100_512.yaml"));
+  const auto n = *check_ok(read_network(std::string(troupe::places::source_dir) + "/hardware/h100_512.yaml"));
   const groups all = {first_devices(n.devices())};
   const std::pair<double, how> rows[] = {{1e3, how::tree}, {1e6, how::pairs}, {1e9, how::two_levels}};
   for (const auto& [bytes, fastest] : rows) {
@@ -280,17 +280,23 @@ BOOST_AUTO_TEST_CASE(an_all_reduce_of_4096_ranks_takes_less_than_a_second) {
   BOOST_TEST(compute(n, what::all_reduce, 1e9, all).seconds == inside + between, boost::test_tools::tolerance(1e-9));
 }
 
-BOOST_AUTO_TEST_CASE(the_link_of_groups_is_the_line_through_two_times) {
-  const network n = star(4, 1e9, 1e-6);
-  network_routes routes(n);
-  const auto four = *check_ok(link_of(groups{first_devices(4)}, routes));
-  BOOST_TEST(four.latency_us == 4.0, boost::test_tools::tolerance(1e-9));  // two phases by pairs
-  BOOST_TEST(four.bytes_per_second == 1e9, boost::test_tools::tolerance(1e-4));
+BOOST_AUTO_TEST_CASE(each_group_has_the_time_of_its_own_transfers) {
   const network uplinks = two_by_two(", oversubscription: 2");
-  network_routes shared(uplinks);
-  BOOST_TEST(check_ok(link_of(groups{{0, 2}}, shared))->bytes_per_second == 10.0, boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(check_ok(link_of(groups{{0, 2}, {1, 3}}, shared))->bytes_per_second == 5.0,
-             boost::test_tools::tolerance(1e-9));
+  const auto near = compute(uplinks, what::all_gather, 200, {{0, 1}, {2, 3}});
+  BOOST_TEST(near.group_seconds == (std::vector<double>{10, 10}), boost::test_tools::per_element());
+  BOOST_TEST(near.seconds == 10.0);
+  const auto far = compute(uplinks, what::all_gather, 200, {{0, 2}, {1, 3}});
+  BOOST_TEST(far.group_seconds == (std::vector<double>{20, 20}), boost::test_tools::per_element());
+  // Two pairs of one box, of which one has slow links, do not wait for each other.
+  const network box = network_of(
+      "kind: network\nnodes: [{name: box, devices: 4}]\nlinks:\n"
+      "  - {from: box.device0, to: box.device1, bandwidth_bytes_per_s: 10, latency_s: 0, direction: both}\n"
+      "  - {from: box.device1, to: box.device2, bandwidth_bytes_per_s: 10, latency_s: 0, direction: both}\n"
+      "  - {from: box.device2, to: box.device3, bandwidth_bytes_per_s: 2, latency_s: 1, direction: both}\n");
+  const auto apart = compute(box, what::all_gather, 200, {{0, 1}, {2, 3}});
+  BOOST_TEST(apart.group_seconds == (std::vector<double>{10, 51}), boost::test_tools::per_element());
+  BOOST_TEST(apart.seconds == 51.0);
+  BOOST_TEST(compute(box, what::all_gather, 200, {{3}}).group_seconds.front() == 0.0);
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_computed_is_refused) {
@@ -309,7 +315,6 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_computed_is_refused) {
               "all_reduce by two_levels: the algorithm has no such collective for these groups");
   check_error(refused({{0, 1}}, 1, how::tree, what::all_to_all),
               "all_to_all by tree: the algorithm has no such collective for these groups");
-  check_error(link_of(groups{{0}}, routes), "a link between members: wanted groups of at least two, got one");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

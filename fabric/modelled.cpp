@@ -83,8 +83,8 @@ core::result<void> modelled_group::post(uint32_t rank, const request& r) {
     for (const uint32_t other : followers_[rank]) rendezvous_.follow(other, rank);
   if (m.arrived < rendezvous_.size()) return {};
   const int64_t now = time_.now_ns();
-  const int64_t duration_ns = time_.duration_ns ? time_.duration_ns(m.shared)
-                                                : link_.duration_ns(received_bytes(m.shared, rendezvous_.size()));
+  const int64_t duration_ns =
+      time_.duration_ns ? time_.duration_ns(m.shared) : link_.duration_ns(received_bytes(m.shared, rendezvous_.size()));
   int64_t begin_ns = std::max({now, link_free_ns_, held_until_ns_});
   if (time_.begin_ns && begin_ns != INT64_MAX) begin_ns = time_.begin_ns(begin_ns, duration_ns);
   m.ready_ns = begin_ns == INT64_MAX ? INT64_MAX : begin_ns + duration_ns;

@@ -27,8 +27,8 @@ std::span<const embedded_file> embedded_networks();
 struct named_text {
   std::string text, file;
 };
-/// Returns the file of a network of an embedded name, or of a path that ends in .yaml. An unknown name is refused with the
-/// known ones and the nearest.
+/// Returns the file of a network of an embedded name, or of a path that ends in .yaml. An unknown name is refused with
+/// the known ones and the nearest.
 core::result<named_text> find_network(const std::string& name_or_path);
 
 /// Returns the card or stack of an embedded name, or of a path that ends in .yaml. An unknown name is refused with the

@@ -141,8 +141,9 @@ core::result<placed_times> times_on(const network& on, std::vector<uint32_t> dev
     for (const auto& [m, times] : in_all) {
       TROUPE_ASSIGN(const auto found, time_of_movement(m, groups, routes));
       if (!(found.seconds <= longest_s))
-        return core::refused(fmt::format("a network: wanted collectives of at most {:g} s, got {:g} s for one of \"{}\"",
-                                         longest_s, found.seconds, layout.communicators[first].name));
+        return core::refused(
+            fmt::format("a network: wanted collectives of at most {:g} s, got {:g} s for one of \"{}\"", longest_s,
+                        found.seconds, layout.communicators[first].name));
       // Groups whose sizes differ each carry their share.
       const double share = static_cast<double>(times) / static_cast<double>(groups.size());
       for (size_t i = 0; i < out.link_bytes.size(); ++i) out.link_bytes[i] += share * found.link_bytes[i];

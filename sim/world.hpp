@@ -119,8 +119,8 @@ class world {
   std::vector<actors::shared_rank_plans> acting_;  // plans of the ranks that act, null for all others
   world_options options_;
   std::shared_ptr<const placed_times> placed_;  // result of placed(), computed once for all faults
-  actors::sim_options lower_;       // options of the lower layer, with everything but the seed
-  std::vector<size_t> num_faults_;  // [fault]: number of its faults in lower_
+  actors::sim_options lower_;                   // options of the lower layer, with everything but the seed
+  std::vector<size_t> num_faults_;              // [fault]: number of its faults in lower_
 };
 
 }  // namespace troupe::sim

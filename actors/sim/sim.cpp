@@ -294,8 +294,7 @@ class world {
       time.begin_ns = [this, &members](int64_t earliest_ns, int64_t takes_ns) {
         return book_fabrics(members, earliest_ns, takes_ns);
       };
-    return fabric::modelled_group::make(size, link_of(c), std::move(time), members,
-                                        acted_by);
+    return fabric::modelled_group::make(size, link_of(c), std::move(time), members, acted_by);
   }
   // Returns when a collective of these ranks begins to move bytes, and books them until it has ended: a rank moves the
   // bytes of one collective at a time, as plan::predict() assumes.

@@ -86,6 +86,7 @@ int show_simulation(const simulate_arguments& a, const job::product_meter& produ
   wish.steps = a.steps;
   wish.seed = a.seed;
   wish.ranks_per_host = a.ranks_per_host;
+  wish.network = a.network;
   if (a.network_gb_per_s > 0) wish.network_bytes_per_s = a.network_gb_per_s * 1e9;
   for (const auto& sentence : a.faults) {
     auto fault = read_fault(sentence);

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
 
 #include "apps/base/common_options.hpp"
 #include "apps/base/idle_options.hpp"
@@ -11,8 +13,19 @@
 #include "apps/plan/rate_options.hpp"
 #include "config/document/scalars.hpp"
 #include "core/text.hpp"
+#include "hardware/catalogue.hpp"
 
 namespace troupe::apps {
+namespace {
+
+/// Returns the names of the networks that the program contains, and that a file may be given.
+std::string network_choices() {
+  std::string out;
+  for (const auto& file : hardware::embedded_networks()) out.append(file.name).append(", ");
+  return out + "FILE.yaml";
+}
+
+}  // namespace
 
 simulate_command::simulate_command(CLI::App& parent)
     : program_command(
@@ -36,7 +49,10 @@ simulate_command::simulate_command(CLI::App& parent)
       ->add_option("--ranks-per-host", a.ranks_per_host,
                    "consecutive ranks of a host; by default those of cluster.hosts, else all on one")
       ->check(CLI::Range(1U, 1U << 20U));
-  command_->add_option("--network", a.network_gb_per_s, "GB/s between two hosts [1.25]")->check(positive_number(false));
+  command_
+      ->add_option("--network", a.network,
+                   "GB/s between two hosts [1.25], or the network that ranks are placed on: " + network_choices())
+      ->type_name("GB/s|NAME");
   add_rates(*command_, a);
   command_->add_option("--trace", a.trace_file, "write the simulated steps as a Perfetto trace");
   command_->add_option("--table", a.measured.table,
@@ -94,8 +110,34 @@ simulate_command::simulate_command(CLI::App& parent)
 
 bool simulate_command::runs_on_card() const {
   const auto& a = arguments_;
-  const bool asks = a.actors || a.steps > 0 || !a.faults.empty() || !a.trace_file.empty() || a.ranks_per_host > 0;
+  const bool asks = a.actors || a.steps > 0 || !a.faults.empty() || !a.trace_file.empty() || a.ranks_per_host > 0 ||
+                    command_->count("--network") > 0;
   return !reads_table() && !a.measured.hardware.empty() && !sweeps() && !searches() && !predicts_failures() && asks;
+}
+
+core::result<void> simulate_command::read_network() {
+  auto& a = arguments_;
+  if (command_->count("--network") == 0) return {};
+  const auto number =
+      config::number_in({.kind = config::node_kind::plain, .at = {}, .text = a.network, .items = {}, .entries = {}});
+  if (!number) {
+    // A file is read once the number of ranks is known.
+    if (a.network.ends_with(".yaml")) return {};
+    const auto known = hardware::embedded_networks();
+    if (std::ranges::find(known, std::string_view(a.network), &hardware::embedded_file::name) != known.end()) return {};
+    return core::refused(fmt::format("--network: wanted GB/s above 0 or a network, one of {}, got {}",
+                                     network_choices(), core::shown(a.network)));
+  }
+  if (!(*number > 0))
+    return core::refused(fmt::format("--network: wanted a number above 0, got {}", core::shown(a.network)));
+  if (runs_on_card())
+    return core::refused(
+        fmt::format("--network: wanted a network with --hardware, whose nodes have a rate already, one "
+                    "of {}, got {}",
+                    network_choices(), core::shown(a.network)));
+  a.network_gb_per_s = *number;
+  a.network.clear();
+  return {};
 }
 
 core::result<void> simulate_command::check_options() {
@@ -119,22 +161,24 @@ core::result<void> simulate_command::check_options() {
   if ((predicts_job() || runs_on_card()) && arguments_.measured.hardware.size() > 1)
     return core::refused(fmt::format("--hardware: wanted one card or stack for a job, got {}",
                                      fmt::join(arguments_.measured.hardware, ",")));
-  return refuse_idle(given_in(*command_),
-                     {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
-                      {predicts_job(),
-                       "a job with --hardware",
-                       {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
-                      {!reads_table() && (!predicts_job() || predicts_failures()),
-                       "a job on the virtual clock (with --hardware: --actors), and --mtbf",
-                       {"--seed"}},
-                      {!reads_table(), "a job", {"--set", "--strict", "--ranks"}},
-                      {predicts_job() || runs_on_card(), "a job with --hardware", {"--actors"}},
-                      {!reads_table() && !predicts_job(),
-                       "a job on the virtual clock (with --hardware: --actors)",
-                       {"--steps", "--fault", "--ranks-per-host", "--disk-read", "--disk-write", "--trace"}},
-                      {!reads_table() && !predicts_job() && !runs_on_card(),
-                       "a job on the virtual clock, without --hardware",
-                       {"--network", "--measure"}}});
+  TROUPE_TRY(
+      refuse_idle(given_in(*command_),
+                  {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
+                   {predicts_job(),
+                    "a job with --hardware",
+                    {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
+                   {!reads_table() && (!predicts_job() || predicts_failures()),
+                    "a job on the virtual clock (with --hardware: --actors), and --mtbf",
+                    {"--seed"}},
+                   {!reads_table(), "a job", {"--set", "--strict", "--ranks"}},
+                   {predicts_job() || runs_on_card(), "a job with --hardware", {"--actors"}},
+                   {!reads_table() && !predicts_job(),
+                    "a job on the virtual clock (with --hardware: --actors)",
+                    {"--steps", "--fault", "--ranks-per-host", "--network", "--disk-read", "--disk-write", "--trace"}},
+                   {!reads_table() && !predicts_job() && !runs_on_card(),
+                    "a job on the virtual clock, without --hardware",
+                    {"--measure"}}}));
+  return read_network();
 }
 
 }  // namespace troupe::apps

@@ -23,6 +23,7 @@ struct simulate_arguments : common_arguments, rate_arguments {
   uint64_t seed = 0;                ///< decides the order and the latency of all messages
   std::string trace_file;           ///< file for the simulated steps as Perfetto JSON; empty: none
   uint32_t ranks_per_host = 0;      ///< consecutive ranks of each host; 0: by cluster.hosts, else all on one host
+  std::string network;              ///< name or file of the network on which ranks are placed; empty: none
   double network_gb_per_s = 0;      ///< rate between two hosts in 10^9 bytes per second; 0: the usual one
   output_form form = output_form::text;
   uint64_t ranks = 0;               ///< number of ranks that parallel.data is set for; 0: the file's
@@ -56,11 +57,13 @@ class simulate_command : public program_command {
   }
   /// True if the actors of a job's plans run on a virtual clock by the constants of --hardware.
   [[nodiscard]] bool runs_on_card() const;
-  /// Reads the time of --mtbf. Refuses neither FILE nor --table, both, several stacks for a job, and options of another
-  /// use.
+  /// Reads the time of --mtbf and the number or name of --network. Refuses neither FILE nor --table, both, several
+  /// stacks for a job, and options of another use.
   core::result<void> check_options();
 
  private:
+  core::result<void> read_network();
+
   simulate_arguments arguments_;
 };
 

@@ -9,9 +9,12 @@
 #include <utility>
 
 #include "config/sections/job_config.hpp"
+#include "core/text.hpp"
+#include "hardware/catalogue.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/kinds.hpp"
 #include "sim/fold.hpp"
+#include "sim/network/read_network.hpp"
 #include "sim/world.hpp"
 
 namespace troupe::apps {
@@ -118,7 +121,8 @@ std::vector<std::vector<uint32_t>> communicators_of_ranks(const plan::job_layout
 }
 
 /// `plans`: [rank], the plan of the rank or of one that acts for it, whose communicators have the same order.
-std::vector<collective_traffic> traffic_of(const actors::shared_rank_plans& plans, uint32_t ranks_per_host) {
+/// `hosts`: [rank].
+std::vector<collective_traffic> traffic_of(const actors::shared_rank_plans& plans, const std::vector<uint32_t>& hosts) {
   std::vector<collective_traffic> out;
   const auto& communicators = plans.front()->layout->communicators;
   const auto met = communicators_of_ranks(*plans.front()->layout);
@@ -127,7 +131,7 @@ std::vector<collective_traffic> traffic_of(const actors::shared_rank_plans& plan
     here.name = communicators[c].name;
     here.ranks = communicators[c].members;
     for (const uint32_t r : here.ranks) {
-      const uint32_t host = ranks_per_host == 0 ? 0 : r / ranks_per_host;
+      const uint32_t host = hosts[r];
       if (here.hosts.empty() || here.hosts.back() != host) here.hosts.push_back(host);
     }
     // Each member's instruction counts the bytes of all members.
@@ -231,6 +235,37 @@ sim::world with_faults(sim::world world, const std::vector<fault_sentence>& faul
   return world;
 }
 
+/// Returns the network that a user names, with devices for all ranks of the job, if it can carry the job.
+core::result<std::shared_ptr<const sim::network>> network_for(const job::blueprint& b, const simulation_wish& wish) {
+  const uint32_t ranks = b.train.ranks();
+  if (wish.ranks_per_host > 0)
+    return core::refused(
+        fmt::format("--ranks-per-host cannot be combined with the network {}, whose nodes are the hosts",
+                    core::shown(wish.network)));
+  TROUPE_ASSIGN(const auto file, hardware::find_network(wish.network));
+  TROUPE_ASSIGN(auto out, sim::parse_network(file.text, file.file, ranks));
+  if (out.devices() < ranks)
+    return core::refused(fmt::format("--network: {}: wanted a device for each of the job's {} ranks, got {} devices",
+                                     file.file, ranks, out.devices()));
+  // Ranks are on the devices in their order.
+  TROUPE_ASSIGN(const uint32_t each, ranks_of_a_host(b, wish));
+  for (uint32_t r = 1; r < ranks && each > 0; ++r)
+    if ((r % each != 0) != (out.node_of_device[r] == out.node_of_device[r - 1]))
+      return core::refused(
+          fmt::format("--network: {}: wanted nodes like cluster.hosts, with {} ranks each; between rank {} and rank {} "
+                      "only one of both has a border",
+                      file.file, each, r - 1, r));
+  return std::make_shared<const sim::network>(std::move(out));
+}
+
+/// Returns the host of each rank.
+std::vector<uint32_t> hosts_of(const sim::network* on, uint32_t ranks, uint32_t ranks_per_host) {
+  std::vector<uint32_t> out(ranks);
+  for (uint32_t r = 0; r < ranks; ++r)
+    out[r] = on != nullptr ? on->node_of_device[r] : ranks_per_host == 0 ? 0 : r / ranks_per_host;
+  return out;
+}
+
 }  // namespace
 
 core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_model& costs, simulation_wish wish) {
@@ -239,13 +274,20 @@ core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_
   out.costs = costs;
   out.ranks = b.train.ranks();
   TROUPE_ASSIGN(const uint64_t steps, steps_to_simulate(c, wish));
-  TROUPE_ASSIGN(out.ranks_per_host, ranks_of_a_host(b, wish));
+  std::shared_ptr<const sim::network> on;  // null: hosts are linked by one rate
+  uint32_t ranks_per_host = 0;
+  if (wish.network.empty()) {
+    TROUPE_ASSIGN(ranks_per_host, ranks_of_a_host(b, wish));
+  } else {
+    TROUPE_ASSIGN(on, network_for(b, wish));
+  }
+  const auto hosts = hosts_of(on.get(), out.ranks, ranks_per_host);
   if (out.ranks <= unfolded_ranks_max) TROUPE_TRY(check_size(b, steps));
-  out.hosts = out.ranks_per_host == 0 ? 1 : out.ranks / out.ranks_per_host;
+  out.hosts = hosts.back() + 1;
   if (wish.network_bytes_per_s && out.hosts == 1)
     return core::refused("--network would do nothing here: it is for several hosts (--ranks-per-host, cluster.hosts)");
-  out.network = usual_network;
-  if (wish.network_bytes_per_s) out.network.bytes_per_second = *wish.network_bytes_per_s;
+  out.between_hosts = usual_network;
+  if (wish.network_bytes_per_s) out.between_hosts.bytes_per_second = *wish.network_bytes_per_s;
   out.steps = kinds_of(steps, c.checkpoint.every_steps);
   out.peak_flops_per_s = wish.card ? wish.card->peak_flops_per_s * out.ranks
                                    : costs.flops_per_s * (costs.device_bytes_per_s > 0 ? 1 : out.ranks);
@@ -253,12 +295,15 @@ core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_
   options.seed = wish.seed;
   options.steps = out.steps;
   options.costs = costs;
-  options.ranks_per_host = out.ranks_per_host;
-  if (wish.card) {
+  if (on != nullptr) {
+    options.placed_on = on;
+  } else if (wish.card) {
+    options.ranks_per_host = ranks_per_host;
     options.link_between = wish.card->link_between;
   } else {
+    options.ranks_per_host = ranks_per_host;
     options.within_host_by_costs = true;
-    options.between_hosts = out.network;
+    options.between_hosts = out.between_hosts;
   }
   // The latencies of messages are drawn evenly from 0 on, so that their mean is the model's.
   options.latency_max = std::chrono::nanoseconds(static_cast<int64_t>(2e9 * costs.latency_s));
@@ -269,7 +314,12 @@ core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_
     const auto& train = world.plans()[static_cast<size_t>(plan_choice::train)];
     if (!wish.card) out.predicted_s = predicted_s(b, train, costs);
     out.model_flops = flops_of_model(train);
-    out.traffic = traffic_of(train, out.ranks_per_host);
+    out.traffic = traffic_of(train, hosts);
+    if (on != nullptr)
+      out.network = network_use{.name = wish.network,
+                                .nodes = static_cast<uint32_t>(on->node_names.size()),
+                                .devices = on->devices(),
+                                .busiest = busiest_links(*on, world.placed()->link_bytes, listed_links)};
     out.healthy = outcome_of(world, wish.seed);
     if (const auto& why = out.healthy.run.log().steps.back().failure) return core::fail(*why);
     out.memory = memory_peaks_of(out.healthy.run.log(), out.healthy.plans);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/simulate/fault_sentence.hpp"
+#include "apps/simulate/link_loads.hpp"
 #include "apps/simulate/memory_peaks.hpp"
 #include "apps/simulate/step_parts.hpp"
 #include "core/error.hpp"
@@ -50,7 +51,19 @@ struct simulation_wish {
   uint64_t seed = 0;
   uint32_t ranks_per_host = 0;  ///< 0: by cluster.hosts, else all ranks on one host
   std::optional<double> network_bytes_per_s;
+  std::string
+      network;  ///< name or file of a network (hardware::find_network()), whose nodes are the hosts; empty: none
 };
+
+/// Network that a job is placed on, and what it carries.
+struct network_use {
+  std::string name;  ///< as the user gave it
+  uint32_t nodes = 0, devices = 0;
+  std::vector<link_load> busiest;  ///< busiest links of a training step
+};
+
+/// Number of links that a simulation lists.
+inline constexpr size_t listed_links = 10;
 
 /// Groups of ranks whose collectives are alike: as many ranks, bytes and hosts.
 struct collective_traffic {
@@ -84,9 +97,10 @@ struct fault_loss {
 struct simulation {
   std::vector<plan::plan_choice> steps;
   plan::cost_model costs;
-  uint32_t ranks = 1, hosts = 1, ranks_per_host = 0;
+  uint32_t ranks = 1, hosts = 1;
   std::optional<simulated_card> card;  ///< nullopt: this machine
-  fabric::linear_link network;
+  fabric::linear_link between_hosts;   ///< link of collectives of several hosts, without a network
+  std::optional<network_use> network;  ///< nullopt: hosts are linked by `between_hosts`
   /// Seconds of a training step as `troupe plan` predicts it; nullopt: the job is on a card, which plan does not know.
   std::optional<double> predicted_s;
   double model_flops = 0;       ///< flops of a step's forward and backward on all ranks, without recomputation
@@ -105,7 +119,8 @@ struct simulation {
 };
 
 /// Runs the job of a blueprint, with the costs of the blueprint's predictions. Errors: those of plans; bad_input: a
-/// fault or a number of steps that the job does not have, hosts that do not divide its ranks, too many instructions.
+/// fault or a number of steps that the job does not have, hosts that do not divide its ranks, too many instructions, a
+/// network that cannot be read or has fewer devices than the job has ranks.
 core::result<simulation> simulate_job(const job::blueprint& b, const plan::cost_model& costs, simulation_wish wish);
 
 }  // namespace troupe::apps

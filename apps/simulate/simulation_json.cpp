@@ -70,6 +70,18 @@ json_value card_json(const simulation& s) {
           {"fits", s.planned_bytes() + card.other_bytes.value_or(0) <= card.memory_bytes}};
 }
 
+json_value links_json(const network_use& on) {
+  json_value out = json_value::array();
+  for (const auto& x : on.busiest)
+    out.push_back({{"from", x.from},
+                   {"to", x.to},
+                   {"bytes", x.bytes},
+                   {"bytes_per_s", x.bytes_per_s},
+                   {"busy_s", x.busy_s},
+                   {"oversubscribed", x.is_limited}});
+  return out;
+}
+
 json_value faults_json(const simulation& s) {
   const auto& h = s.faulty->run.log();
   json_value sentences = json_value::array();
@@ -115,6 +127,10 @@ std::string simulation_as_json(const simulation& s) {
                  {"collectives", traffic_json(s)},
                  {"memory", memory_json_of(s)}};
   if (s.card) out["card"] = card_json(s);
+  if (s.network) {
+    out["network"] = {{"name", s.network->name}, {"nodes", s.network->nodes}, {"devices", s.network->devices}};
+    out["links"] = links_json(*s.network);
+  }
   if (s.faulty) out["faults"] = faults_json(s);
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -80,6 +80,23 @@ std::string traffic_table(const simulation& s) {
   return core::aligned(rows, {false, false, true, true, true, false});
 }
 
+/// Returns the busiest links of a network, and a sentence about the one that needs the longest time for its bytes.
+std::string network_text(const simulation& s, const network_use& on) {
+  std::string out = fmt::format("network {}: {}, {}\n", core::printable_line(on.name), count_text(on.nodes, "node"),
+                                count_text(on.devices, "device"));
+  if (on.busiest.empty()) return out + "no link carries bytes\n";
+  const auto share = [&](const link_load& x) { return text_of("%.1f %%", 100 * x.busy_s / s.healthy.step_s); };
+  text_rows rows{{"  busiest links of a step", "bytes", "GB/s", "least time", "of the step"}};
+  for (const auto& x : on.busiest)
+    rows.push_back({fmt::format("  {} to {}", x.from, x.to), core::human_bytes(x.bytes),
+                    text_of("%.4g", x.bytes_per_s / 1e9), ms_text(x.busy_s), share(x)});
+  const auto& first = on.busiest.front();
+  return out + core::aligned(rows, {false, true, true, true, true}) +
+         fmt::format("the link from {} to {} bounds the step most: {} need at least {}{}, {} of the step\n", first.from,
+                     first.to, core::human_bytes(first.bytes), ms_text(first.busy_s),
+                     first.is_limited ? ", because its switch is oversubscribed" : "", share(first));
+}
+
 std::string memory_table_of(const simulation& s) {
   text_rows rows{{"  memory of a rank", "set aside", "most in use", "on rank", "at"}};
   const auto& h = s.healthy.run.log();
@@ -138,8 +155,10 @@ std::string simulation_as_text(const simulation& s) {
   std::string out = fmt::format("{} on {}{}, {}, seed {}\n", count_text(s.ranks, "rank"), count_text(s.hosts, "host"),
                                 classes_text(s), count_text(s.steps.size(), "step"), s.healthy.run.log().seed);
   if (s.card)
-    out += fmt::format("the actors of the job's plans on {}, {} a host, by the constants of {}\n", s.card->name,
-                       count_text(s.ranks_per_host, "GPU"), s.card->stack);
+    out += fmt::format(
+        "the actors of the job's plans on {}{}, by the constants of {}\n", s.card->name,
+        s.network ? std::string() : fmt::format(", {} a host", count_text(std::min(s.ranks, s.card->node_gpus), "GPU")),
+        s.card->stack);
   out += fmt::format("a step takes {}", ms_text(s.healthy.step_s));
   out += s.predicted_s ? fmt::format("; troupe plan predicts {}\n", ms_text(*s.predicted_s)) : "\n";
   out += parts_table(s);
@@ -147,9 +166,11 @@ std::string simulation_as_text(const simulation& s) {
                  s.card                           ? "all GPUs"
                  : s.costs.device_bytes_per_s > 0 ? "the device"
                                                   : "all ranks");
-  if (s.hosts > 1 && !s.card)
-    out += text_of("between hosts: %.4g GB/s after %.4g us\n", s.network.bytes_per_second / 1e9, s.network.latency_us);
+  if (s.hosts > 1 && !s.card && !s.network)
+    out += text_of("between hosts: %.4g GB/s after %.4g us\n", s.between_hosts.bytes_per_second / 1e9,
+                   s.between_hosts.latency_us);
   out += traffic_table(s);
+  if (s.network) out += network_text(s, *s.network);
   out += memory_table_of(s) + fit_on_card(s);
   for (const auto& line : s.healthy.run.log().warnings) out += "warning: " + line + "\n";
   return s.faulty ? out + outcome_text(s) : out;

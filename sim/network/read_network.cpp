@@ -140,8 +140,8 @@ class network_reader {
     return wrong(value->at, fmt::format("{}: wanted an integer from 1 to {}, got {}", full(where, name), most,
                                         config::shown(*value)));
   }
-  /// Returns where the number of a constant is: it may be given alone, or as a mapping of value, unit, meaning and source.
-  /// Refuses another unit, and a mapping without meaning and source.
+  /// Returns where the number of a constant is: it may be given alone, or as a mapping of value, unit, meaning and
+  /// source. Refuses another unit, and a mapping without meaning and source.
   [[nodiscard]] core::result<number_place> constant(const config::node& of, const std::string& where,
                                                     std::string_view name, std::string_view unit) const {
     TROUPE_ASSIGN(const auto* value, needed(of, where, name));

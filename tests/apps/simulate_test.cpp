@@ -256,8 +256,75 @@ BOOST_AUTO_TEST_CASE(a_job_of_many_ranks_is_simulated_by_classes_of_them) {
   BOOST_TEST(has(odd.err, "--ranks: wanted a multiple of 2"), odd.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_network_decides_the_times_of_collectives_and_shows_its_busiest_links) {
+  const command_folder f;
+  const auto text = check_exit(0, simulated(f, {"--network", "ethernet_10g"}));
+  for (const char* part :
+       {"2 ranks on 2 hosts, ", "network ethernet_10g: 2 nodes, 2 devices\n", "  busiest links of a step  ",
+        "  node0.device0 to ethernet  ", "the link from node0.device0 to ethernet bounds the step most: "})
+    BOOST_TEST(has(text.out, part), part << " is not in\n" << text.out);
+  BOOST_TEST(!has(text.out, "between hosts"), text.out);
+  BOOST_TEST(!found(f, {}).contains("links"));
+  for (const char* name : {"dgx_a100", "dgx_b200", "dgx_h100", "ethernet_10g", "h100_512"}) {
+    const auto j = found(f, {"--network", name});
+    BOOST_TEST_CONTEXT(name) {
+      check_sums(j.at("run"));
+      BOOST_TEST(j.at("network").at("name") == name);
+      BOOST_TEST(j.at("hosts") == (std::string(name) == "ethernet_10g" ? 2 : 1));
+      const auto& links = j.at("links");
+      // Two devices have two links and their other directions.
+      BOOST_TEST(links.size() == 4U);
+      for (size_t i = 0; i < links.size(); ++i) {
+        const double bytes = links[i].at("bytes"), rate = links[i].at("bytes_per_s"), busy_s = links[i].at("busy_s");
+        BOOST_TEST(bytes > 0);
+        BOOST_TEST(std::abs(busy_s - bytes / rate) <= 1e-12);
+        BOOST_TEST(links[i].at("oversubscribed") == false);
+        if (i > 0) BOOST_TEST(busy_s <= links[i - 1].at("busy_s").get<double>() + 1e-12);
+      }
+    }
+  }
+
+  const auto network = [&](const char* name, const char* bytes_per_s, const char* oversubscription) {
+    f.folder.write(name,
+                   std::string("kind: network\nnodes: [{name: box, count: as_needed, devices: 2, switches: [{name: "
+                               "hub") +
+                       oversubscription +
+                       "}]}]\nswitches: [{name: spine}]\nlinks:\n"
+                       "  - {from: box(n).device(d), to: box(n).hub, bandwidth_bytes_per_s: 1.0e+9, latency_s: "
+                       "1.0e-6, direction: both}\n"
+                       "  - {from: box(n).hub, to: spine, bandwidth_bytes_per_s: " +
+                       bytes_per_s + ", latency_s: 1.0e-6, direction: both}\n");
+    return found(f, {"--network", name, "--ranks", "4", "--fault", "link 0-1 is 10 times slower"});
+  };
+  const auto fast = network("fast.yaml", "1.0e+9", ""), slow = network("slow.yaml", "1.0e+7", ""),
+             limited = network("limited.yaml", "1.0e+9", ", oversubscription: 200");
+  const auto step_s = [](const json& j) { return j.at("run").at("step_s").get<double>(); };
+  BOOST_TEST(step_s(slow) > step_s(fast));
+  BOOST_TEST(step_s(limited) > step_s(fast));
+  for (const auto& j : {fast, slow, limited}) {
+    BOOST_TEST(j.at("hosts") == 2);
+    BOOST_TEST(j.at("network").at("devices") == 4);
+    BOOST_TEST(j.at("faults").at("more_s").get<double>() > 0);
+    BOOST_TEST(j.at("links").size() == 10U);
+  }
+  // An uplink of 10 MB/s, or one that may carry that much of 1 GB/s, bounds the step.
+  for (const auto& j : {slow, limited}) {
+    const std::string from = j.at("links")[0].at("from"), to = j.at("links")[0].at("to");
+    BOOST_TEST((from == "spine" || to == "spine"), from << " to " << to);
+  }
+  BOOST_TEST(limited.at("links")[0].at("oversubscribed") == true);
+
+  const auto many = found(f, {"--network", "dgx_h100", "--ranks", "96"}, {});
+  BOOST_TEST(many.at("hosts") == 12);
+  BOOST_TEST(many.at("network").at("nodes") == 12);
+  BOOST_TEST(many.at("run").at("classes").get<size_t>() < 96U);
+  check_sums(many.at("run"));
+  BOOST_TEST(many.at("links").size() == 10U);
+}
+
 BOOST_AUTO_TEST_CASE(what_a_job_does_not_have_is_refused_before_anything_runs) {
   const command_folder f;
+  f.folder.write("one.yaml", "kind: network\nnodes: [{name: box, devices: 1}]\n");
   const std::pair<std::vector<std::string>, const char*> wrong[] = {
       {{"--fault", "rank 3 explodes"}, "--fault 'rank 3 explodes': wanted 'dies', "},
       {{"--fault", "rank 2 dies"}, "--fault 'rank 2 dies': fault kill rank 2: wanted one of 2 ranks, got rank 2"},
@@ -271,6 +338,17 @@ BOOST_AUTO_TEST_CASE(what_a_job_does_not_have_is_refused_before_anything_runs) {
       {{"--fault", "the disk is full at step 2"}, "the rank writes to no disk"},
       {{"--ranks-per-host", "3"}, "--ranks-per-host: wanted a divisor of the job's 2 ranks, got 3"},
       {{"--network", "1"}, "--network would do nothing here"},
+      {{"--network", "0"}, "--network: wanted a number above 0, got 0"},
+      {{"--network", "dgx"},
+       "--network: wanted GB/s above 0 or a network, one of dgx_a100, dgx_b200, dgx_h100, ethernet_10g, h100_512, "
+       "FILE.yaml, got dgx"},
+      {{"--network", "1", "--network", "dgx_h100"}, "--network"},
+      {{"--network", "none.yaml"}, "none.yaml"},
+      {{"--network", "job.yaml"}, "job.yaml:1: model: unknown key, the nearest is nodes"},
+      {{"--network", "one.yaml"}, "--network: one.yaml: wanted a device for each of the job's 2 ranks, got 1 devices"},
+      {{"--network", "dgx_h100", "--ranks-per-host", "1"},
+       "--ranks-per-host cannot be combined with the network dgx_h100, whose nodes are the hosts"},
+      {{"--network", "dgx_h100", "--fault", "link 0-1 is 10 times slower"}, "wanted one of 1 hosts"},
       {{"--html", "p.html"}, "--html"},
       {{"--set", "cluster.host_memory_budget=100000"}, "budget"},
       {{"--set", "no_such_key=1"}, "no_such_key"},

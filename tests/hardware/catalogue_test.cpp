@@ -41,6 +41,13 @@ BOOST_AUTO_TEST_CASE(the_program_contains_every_file_of_the_folder) {
     embedded.insert(std::string(file.name));
     BOOST_TEST(file.text == text_of(std::string(file.name)), file.name);
   }
+  size_t networks = 0;
+  for (const auto& file : embedded_networks()) {
+    BOOST_TEST(embedded.insert(std::string(file.name)).second, file.name);
+    BOOST_TEST(file.text == text_of(std::string(file.name)), file.name);
+    ++networks;
+  }
+  BOOST_TEST(networks == 5U);
   BOOST_TEST(on_disk == embedded, boost::test_tools::per_element());
   BOOST_TEST(embedded.size() > 20U);
 }
@@ -58,6 +65,21 @@ BOOST_AUTO_TEST_CASE(every_embedded_file_can_be_read_and_says_where_its_constant
     for (const auto& model : by.models)
       for (const auto& c : model.given) BOOST_TEST((!c.source.empty() && !c.meaning.empty()), by.name);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_network_is_found_by_its_name_or_its_path) {
+  const auto shipped = check_ok(find_network("dgx_h100"));
+  BOOST_TEST(shipped->text == text_of("dgx_h100"));
+  BOOST_TEST(shipped->file == "hardware/dgx_h100.yaml");
+  const scratch_folder folder;
+  const auto path = folder.write("net.yaml", "kind: network\n");
+  const auto own = check_ok(find_network(path.string()));
+  BOOST_TEST(own->text == "kind: network\n");
+  BOOST_TEST(own->file == path.string());
+  check_failed(find_network((folder.path() / "none.yaml").string()), "none.yaml");
+  check_failed(find_network("dgx_h10"),
+               "unknown network 'dgx_h10', the nearest is dgx_h100; known are dgx_a100, dgx_b200, dgx_h100, "
+               "ethernet_10g, h100_512, and paths that end in .yaml");
 }
 
 BOOST_AUTO_TEST_CASE(a_stack_that_inherits_has_the_constants_of_the_other_and_no_interval) {

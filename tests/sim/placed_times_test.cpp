@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,10 +64,13 @@ std::vector<actors::shared_rank_plans> data_plans(uint32_t ranks, uint32_t stage
 
 /// Returns plans for training steps of two pipeline stages with two data ranks each.
 std::vector<actors::shared_rank_plans> piped_plans() {
+  plan::table_writer table;
+  for (int i = 0; i < 6; ++i) table.unit({{table.parameter(16 * core::partition_grain)}});
+  std::mt19937_64 random(1);
+  table.random_inputs(random);
   std::vector<actors::shared_rank_plans> out(plan::num_plan_choices);
   out[static_cast<size_t>(plan::plan_choice::train)] =
-      plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 16 * core::partition_grain)),
-                     plan::options_of_pipeline("1f1b", 2, 1, 1));
+      plan::plans_of(table.done(), plan::options_of_pipeline("1f1b", 2, 1, 1));
   return out;
 }
 
@@ -95,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_collective_takes_the_time_of_its_kind_and_bytes) {
       if (x.kind != plan::kind::gather && x.kind != plan::kind::reduce) continue;
       auto r = job::collective_form(p, x);
       r.pieces = pieces[x.communicator][x.sequence];
-      // Of vectors that the four ranks divide evenly, each rank receives what it does not have.
+      // A rank receives what it does not have, if the four ranks divide the vector evenly.
       const bool is_gather = r.op == operation::all_gather;
       const auto bytes =
           double(fabric::elements_of(r.pieces) * core::size_of(is_gather ? r.input_type : r.communication));

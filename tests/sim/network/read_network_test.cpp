@@ -1,6 +1,7 @@
 // Tests files of networks: patterns of names, what is refused and how it is said.
 #include "sim/network/read_network.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <regex>
 #include <set>
@@ -41,6 +42,11 @@ std::string with(const std::string& before, const std::string& after) {
   const size_t at = out.find(before);
   BOOST_TEST_REQUIRE(at != std::string::npos, before);
   return out.replace(at, before.size(), after);
+}
+
+/// Returns the path of a network that the program contains.
+std::string shipped(const std::string& name) {
+  return std::string(troupe::places::source_dir) + "/hardware/" + name + ".yaml";
 }
 
 std::set<std::string> links_of(const network& n) {
@@ -105,11 +111,83 @@ BOOST_AUTO_TEST_CASE(indices_are_calculated_from_left_to_right_and_directions_ar
   BOOST_TEST(network_of("kind: network\nnodes: [{name: box, devices: 1}]\n").links.empty());
 }
 
-BOOST_AUTO_TEST_CASE(the_example_is_a_network_of_4096_devices) {
-  const auto n =
-      *check_ok(sim::read_network(std::string(troupe::places::source_dir) + "/examples/networks/h100_512.yaml"));
+BOOST_AUTO_TEST_CASE(every_shipped_network_can_be_read_for_any_number_of_ranks) {
+  struct row {
+    const char* name;
+    uint32_t devices_of_node;
+    double inside_bytes_per_s, outside_bytes_per_s;
+  };
+  for (const row& r : {row{"dgx_a100", 8, 3e11, 2.5e10}, row{"dgx_h100", 8, 4.5e11, 5e10},
+                       row{"dgx_b200", 8, 9e11, 5e10}, row{"ethernet_10g", 1, 1.25e9, 1.25e9}})
+    for (const uint32_t ranks : {0U, 1U, 8U, 9U, 20U, 4096U}) {
+      BOOST_TEST_INFO_SCOPE(r.name << " for " << ranks << " ranks");
+      const auto n = *check_ok(sim::read_network(shipped(r.name), ranks));
+      const uint32_t nodes = std::max(1U, (ranks + r.devices_of_node - 1) / r.devices_of_node);
+      BOOST_TEST(n.node_names.size() == nodes);
+      BOOST_TEST(n.devices() == nodes * r.devices_of_node);
+      BOOST_TEST(n.links.front().bytes_per_s == r.inside_bytes_per_s);
+      BOOST_TEST(n.links.back().bytes_per_s == r.outside_bytes_per_s);
+    }
+  const auto n = *check_ok(sim::read_network(shipped("h100_512"), 9));
   BOOST_TEST(n.devices() == 4096U);
   BOOST_TEST(links_of(n).contains("node33.device2 leaf10"));
+  // A rail connects the devices of one number.
+  const auto rails = links_of(*check_ok(sim::read_network(shipped("dgx_h100"), 16)));
+  BOOST_TEST(rails.contains("node1.device3 rail3"));
+  BOOST_TEST(!rails.contains("node1.device3 rail2"));
+}
+
+BOOST_AUTO_TEST_CASE(nodes_as_needed_fill_up_what_other_nodes_do_not_have) {
+  const std::string more = with("count: 4, devices: 2", "count: as_needed, devices: 2");
+  const auto devices = [](const std::string& text, uint32_t ranks) {
+    return check_ok(parse_network(text, "net.yaml", ranks))->devices();
+  };
+  // The links of this file are for two leaves of two nodes each.
+  BOOST_TEST(devices(more, 5) == 6U);
+  BOOST_TEST(devices(more, 8) == 8U);
+  check_error(parse_network(more, "net.yaml", 9),
+              "net.yaml:9: links[1]: a link to nowhere: wanted leaf 0 to 1, got 2 for n = 4");
+  const std::string mixed =
+      "kind: network\nnodes: [{name: old, count: 3, devices: 2}, {name: new, count: as_needed, devices: 4}]\n"
+      "switches: [{name: hub}]\nlinks:\n"
+      "  - {from: old(n).device(d), to: hub, bandwidth_bytes_per_s: 1, latency_s: 0, direction: both}\n"
+      "  - {from: new(n).device(d), to: hub, bandwidth_bytes_per_s: 1, latency_s: 0, direction: both}\n";
+  BOOST_TEST(devices(mixed, 1) == 10U);
+  BOOST_TEST(devices(mixed, 10) == 10U);
+  BOOST_TEST(devices(mixed, 11) == 14U);
+  check_error(parse_network(mixed, "net.yaml", 4'000'000'000U),
+              "net.yaml:2: wanted at most 262144 devices and switches in all, got more");
+  std::string twice = mixed;
+  twice.replace(twice.find("count: 3"), 8, "count: as_needed");
+  check_error(parse_network(twice, "net.yaml"),
+              "net.yaml:2: new: only one entry of nodes can have count: as_needed, and old has it");
+  check_error(parse_network(with("{name: leaf, count: 2", "{name: leaf, count: as_needed"), "net.yaml"),
+              "net.yaml:5: switches[0].count: wanted an integer from 1 to 262144, got as_needed");
+}
+
+BOOST_AUTO_TEST_CASE(a_constant_may_say_its_unit_meaning_and_source) {
+  const std::string long_rate = "{value: 4.0e+9, unit: B/s, meaning: a link, source: a data sheet}";
+  const network n = network_of(with("4.0e+9", long_rate));
+  BOOST_TEST(n.links.front().bytes_per_s == 4e9);
+  const network plain = network_of(good);
+  const network long_ratio =
+      network_of(with("oversubscription: 2", "oversubscription: {value: 2, unit: ratio, meaning: m, source: s}"));
+  BOOST_TEST(long_ratio.capacities == plain.capacities, boost::test_tools::per_element());
+  BOOST_TEST(network_of(with("devices: 2", "devices: {value: 2, unit: devices, meaning: m, source: s}")).devices() ==
+             8U);
+  const auto changed = [&](const std::string& piece, const std::string& instead) {
+    std::string rate = long_rate;
+    rate.replace(rate.find(piece), piece.size(), instead);
+    return parse_network(with("4.0e+9", rate), "net.yaml");
+  };
+  const std::string at = "net.yaml:8: links[0].bandwidth_bytes_per_s";
+  check_error(changed("B/s", "GB/s"), at + ".unit: wanted B/s, got GB/s");
+  check_error(changed(", source: a data sheet", ""), at + ".source is missing");
+  check_error(changed(", meaning: a link", ""), at + ".meaning is missing");
+  check_error(changed("unit: B/s, ", ""), at + ".unit is missing");
+  check_error(changed("value: 4.0e+9, ", ""), at + ".value is missing");
+  check_error(changed("4.0e+9", "-1"), at + ".value: wanted a finite number above 0, got -1");
+  check_error(changed("meaning", "meanign"), at + ".meanign: unknown key, the nearest is meaning");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_missing_unknown_or_out_of_range_is_named_with_its_line) {

@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(a_network_decides_the_times_of_collectives_and_shows_its_bu
     const auto j = found(f, {"--network", name});
     BOOST_TEST_CONTEXT(name) {
       check_sums(j.at("run"));
-      BOOST_TEST(j.at("network").at("name") == name);
+      BOOST_TEST(j.at("network").at("name") == std::string(name));
       BOOST_TEST(j.at("hosts") == (std::string(name) == "ethernet_10g" ? 2 : 1));
       const auto& links = j.at("links");
       // Two devices have two links and their other directions.
@@ -349,6 +349,10 @@ BOOST_AUTO_TEST_CASE(what_a_job_does_not_have_is_refused_before_anything_runs) {
       {{"--network", "dgx_h100", "--ranks-per-host", "1"},
        "--ranks-per-host cannot be combined with the network dgx_h100, whose nodes are the hosts"},
       {{"--network", "dgx_h100", "--fault", "link 0-1 is 10 times slower"}, "wanted one of 1 hosts"},
+      {{"--network", "dgx_h100", "--set", "cluster.hosts=[{name: a}, {name: b}]", "--set",
+        "cluster.listen=10.0.0.1:4472", "--set", "cluster.tls.ca=a", "--set", "cluster.tls.certificate=c", "--set",
+        "cluster.tls.key=k"},
+       "wanted nodes like cluster.hosts, with 1 ranks each; between rank 0 and rank 1 only one of both has a border"},
       {{"--html", "p.html"}, "--html"},
       {{"--set", "cluster.host_memory_budget=100000"}, "budget"},
       {{"--set", "no_such_key=1"}, "no_such_key"},

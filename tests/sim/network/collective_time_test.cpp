@@ -299,6 +299,36 @@ BOOST_AUTO_TEST_CASE(each_group_has_the_time_of_its_own_transfers) {
   BOOST_TEST(compute(box, what::all_gather, 200, {{3}}).group_seconds.front() == 0.0);
 }
 
+BOOST_AUTO_TEST_CASE(in_a_thousand_networks_a_group_is_never_faster_in_company) {
+  size_t num_slower = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    std::mt19937_64 random(seed);
+    const network n = network_of(draw_network(seed).text());
+    const what op = all_collectives[seed % 4];  // a broadcast alone may have other chunks
+    const double bytes = std::pow(10.0, double(random() % 10));
+    auto members = first_devices(n.devices());
+    if (members.size() < 4) continue;
+    std::ranges::shuffle(members, random);
+    const auto half = static_cast<std::ptrdiff_t>(members.size() / 2);
+    const groups both = {device_group(members.begin(), members.begin() + half),
+                         device_group(members.begin() + half, members.begin() + 2 * half)};
+    BOOST_TEST_INFO_SCOPE("seed " << seed << ", " << name_of(op) << " of " << bytes << " bytes");
+    const auto together = compute(n, op, bytes, both);
+    BOOST_TEST_REQUIRE(together.group_seconds.size() == 2U);
+    std::vector<double> link_bytes(n.links.size());
+    for (size_t g = 0; g < both.size(); ++g) {
+      const auto alone = compute(n, op, bytes, {both[g]}, together.how);
+      BOOST_TEST(together.group_seconds[g] >= alone.seconds * (1 - 1e-9));
+      BOOST_TEST(together.group_seconds[g] <= together.seconds * (1 + 1e-9));
+      num_slower += together.group_seconds[g] > alone.seconds * (1 + 1e-9) ? 1 : 0;
+      for (size_t i = 0; i < link_bytes.size(); ++i) link_bytes[i] += alone.link_bytes[i];
+    }
+    for (size_t i = 0; i < link_bytes.size(); ++i)
+      BOOST_TEST(std::abs(together.link_bytes[i] - link_bytes[i]) <= 1e-9 * link_bytes[i]);
+  }
+  BOOST_TEST(num_slower > 100U);
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_computed_is_refused) {
   const network n = two_by_two("");
   network_routes routes(n);

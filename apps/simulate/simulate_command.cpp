@@ -18,11 +18,12 @@
 namespace troupe::apps {
 namespace {
 
-/// Returns the names of the networks that the program contains, and that a file may be given.
+/// Returns the names of the networks that the program contains, and that a file may be given, as the choices of an
+/// option.
 std::string network_choices() {
-  std::string out;
-  for (const auto& file : hardware::embedded_networks()) out.append(file.name).append(", ");
-  return out + "FILE.yaml";
+  std::string out = "{";
+  for (const auto& file : hardware::embedded_networks()) out.append(file.name).append(",");
+  return out + "FILE.yaml}";
 }
 
 }  // namespace
@@ -51,8 +52,8 @@ simulate_command::simulate_command(CLI::App& parent)
       ->check(CLI::Range(1U, 1U << 20U));
   command_
       ->add_option("--network", a.network,
-                   "GB/s between two hosts [1.25], or the network that ranks are placed on: " + network_choices())
-      ->type_name("GB/s|NAME");
+                   "the network that ranks are placed on, or a number: GB/s between two hosts [1.25]")
+      ->type_name(network_choices());
   add_rates(*command_, a);
   command_->add_option("--trace", a.trace_file, "write the simulated steps as a Perfetto trace");
   command_->add_option("--table", a.measured.table,

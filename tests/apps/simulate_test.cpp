@@ -340,8 +340,9 @@ BOOST_AUTO_TEST_CASE(what_a_job_does_not_have_is_refused_before_anything_runs) {
       {{"--network", "1"}, "--network would do nothing here"},
       {{"--network", "0"}, "--network: wanted a number above 0, got 0"},
       {{"--network", "dgx"},
-       "--network: wanted GB/s above 0 or a network, one of dgx_a100, dgx_b200, dgx_h100, ethernet_10g, h100_512, "
-       "FILE.yaml, got dgx"},
+       "--network: wanted GB/s above 0 or a network, one of "
+       "{dgx_a100,dgx_b200,dgx_h100,ethernet_10g,h100_512,FILE.yaml}, "
+       "got dgx"},
       {{"--network", "1", "--network", "dgx_h100"}, "--network"},
       {{"--network", "none.yaml"}, "none.yaml"},
       {{"--network", "job.yaml"}, "job.yaml:1: model: unknown key, the nearest is nodes"},

@@ -50,9 +50,7 @@ simulate_command::simulate_command(CLI::App& parent)
       ->add_option("--ranks-per-host", a.ranks_per_host,
                    "consecutive ranks of a host; by default those of cluster.hosts, else all on one")
       ->check(CLI::Range(1U, 1U << 20U));
-  command_
-      ->add_option("--network", a.network,
-                   "the network that ranks are placed on, or a number: GB/s between two hosts [1.25]")
+  command_->add_option("--network", a.network, "the network that ranks are placed on, or GB/s between two hosts [1.25]")
       ->type_name(network_choices());
   add_rates(*command_, a);
   command_->add_option("--trace", a.trace_file, "write the simulated steps as a Perfetto trace");

@@ -60,7 +60,10 @@ int run(int argc, char** argv) {
   if (compress.chosen()) return compress.run(open_calibration);
   if (evaluate.chosen()) return run_evaluation(evaluate);
   if (calibrate.chosen()) return calibrate_machine(calibrate.disk_folder(), calibrate.form());
-  if (simulate.chosen()) return show_simulation(simulate.arguments(), measured_products);
+  if (simulate.chosen()) {
+    if (const auto ok = simulate.check_options(); !ok) return failed(ok.error());
+    return show_simulation(simulate.arguments(), measured_products);
+  }
   return plan.chosen() ? plan.run(measured_products) : train(t);
 }
 

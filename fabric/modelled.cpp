@@ -14,10 +14,6 @@ bool has_memory(const member_memory& m) { return m.input != nullptr || m.output 
 
 }  // namespace
 
-int64_t linear_link::duration_ns(uint64_t bytes) const {
-  return static_cast<int64_t>(std::ceil(latency_us * 1e3 + static_cast<double>(bytes) / bytes_per_second * 1e9));
-}
-
 std::shared_ptr<modelled_group> modelled_group::make(uint32_t size, linear_link link, virtual_time time,
                                                      std::vector<uint32_t> ranks,
                                                      const std::vector<uint32_t>& acted_by) {

@@ -7,12 +7,13 @@
 
 #include "actors/sim/sim.hpp"
 #include "core/error.hpp"
-#include "fabric/time_curve.hpp"
+#include "fabric/linear_link.hpp"
 #include "plan/plan_choice.hpp"
 #include "sim/network/network.hpp"
 
 namespace troupe::sim {
 
+/// The ranks of a job on a network: where they are, how long their collectives take, and what passes the links.
 struct placed_times {
   std::vector<uint32_t> devices;  ///< [rank]: its device
   /// [communicator]: times of its collectives, exact for the sizes that the plans have; none for one of a single

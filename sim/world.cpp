@@ -1,3 +1,4 @@
+#include "sim/placed_times.hpp"
 #include "sim/world.hpp"
 
 #include <fmt/format.h>

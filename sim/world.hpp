@@ -19,7 +19,6 @@
 #include "sim/machines_world.hpp"
 #include "sim/network/placement.hpp"
 #include "sim/network/read_network.hpp"
-#include "sim/placed_times.hpp"
 #include "sim/places.hpp"
 #include "sim/processes_world.hpp"
 #include "sim/run.hpp"
@@ -33,6 +32,8 @@ class step_plans;
 }
 
 namespace troupe::sim {
+
+struct placed_times;
 
 /// Hardware, steps and faults of a simulated world.
 struct world_options {

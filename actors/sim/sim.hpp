@@ -14,7 +14,7 @@
 #include "actors/sim/fault.hpp"
 #include "core/error.hpp"
 #include "fabric/linear_link.hpp"
-#include "fabric/time_curve.hpp"
+#include "fabric/linear_link.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/plan_choice.hpp"
 #include "plan/rank_plan.hpp"

@@ -40,46 +40,39 @@ simulate_command::simulate_command(CLI::App& parent)
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32U));
   command_
       ->add_option("--fault", a.faults,
-                   "a sentence such as 'rank 1 dies at step 2' or 'the disk is 10 times slower'; may be repeated "
-                   "(docs/simulation.md lists all)")
+                   "a sentence such as 'rank 1 dies at step 2' (docs/simulation.md); may be repeated")
       ->allow_extra_args(false)
       ->type_name("SENTENCE");
   command_->add_option("--seed", a.seed, "decides the order of messages: the same seed gives the same run")
       ->capture_default_str();
   command_
       ->add_option("--ranks-per-host", a.ranks_per_host,
-                   "consecutive ranks of a host; by default those of cluster.hosts, else all on one")
+                   "consecutive ranks of a host [those of cluster.hosts, else all]")
       ->check(CLI::Range(1U, 1U << 20U));
   command_->add_option("--network", a.network, "the network that ranks are placed on, or GB/s between two hosts [1.25]")
       ->type_name(network_choices());
   add_rates(*command_, a);
   command_->add_option("--trace", a.trace_file, "write the simulated steps as a Perfetto trace");
   command_->add_option("--table", a.measured.table,
-                       "in place of a job: a CSV file of measured steps, products, attention kernels or all-reduces, "
-                       "whose rows are predicted; its columns say which");
+                       "in place of a job: a CSV file of measurements, whose rows are predicted");
   command_
-      ->add_option(
-          "--hardware", a.measured.hardware,
-          "with a job: predict its step and its memory on this card or stack, which is not here; with --table: "
-          "the stack that ran the rows, or the card, whose stack for such tables is taken; several if the table "
-          "has a column device")
+      ->add_option("--hardware", a.measured.hardware,
+                   "with a job: predict it on this card or stack, which is not here; with --table: the stack that ran "
+                   "the rows, or the card (several if there is a column device)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name(hardware_choices());
   command_->add_flag("--actors", a.actors,
-                     "with a job and --hardware: the actors of its plans run there on the virtual clock, as --steps, "
-                     "--fault, --trace and --ranks-per-host say without it, too");
+                     "with --hardware: run the actors of the plans there (as --steps, --fault, --trace do)");
   command_->add_option("--ranks", a.ranks, "with a job: set parallel.data so that the job has this many ranks")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40U));
   command_
       ->add_option("--sweep", a.sweeps,
-                   "with a job and --hardware: predict it with every value of a key, such as "
-                   "zero_optimization.stage=0:3 or parallel.tensor=1,2,4; may be repeated")
+                   "with --hardware: every value, such as zero_optimization.stage=0:3; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUES");
   auto* search = command_->add_flag("--search", a.searches,
-                                    "with a job and --hardware: the fastest degrees, micro-batches, schedules, stages "
-                                    "of ZeRO and recomputation that fit, and their YAML");
+                                    "with --hardware: the fastest degrees, micro-batches, stages of ZeRO ... that fit");
   command_->add_option("--memory", a.memory_bytes, "memory of a GPU for --search, e.g. 80GiB; by default the card's")
       ->transform(CLI::AsSizeValue(false))
       ->needs(search);
@@ -102,8 +95,7 @@ simulate_command::simulate_command(CLI::App& parent)
       ->check(positive_number(false))
       ->needs(mtbf)
       ->capture_default_str();
-  command_->add_option("--out", a.measured.out,
-                       "write every prediction of --table or --sweep, with its parts, to this CSV file");
+  command_->add_option("--out", a.measured.out, "write every prediction of --table or --sweep to this CSV file");
   add_json(*command_, a.form);
 }
 

@@ -15,6 +15,7 @@
 #include "plan/kinds.hpp"
 #include "sim/fold.hpp"
 #include "sim/network/read_network.hpp"
+#include "sim/placed_times.hpp"
 #include "sim/world.hpp"
 
 namespace troupe::apps {

@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_card_runs_schedules_and_faults_that_the_closed_form_does_
       {{"--actors", "--set", "bf16.enabled=true", "--set", "zero_optimization.offload_optimizer.device=cpu"},
        "zero_optimization.offload_optimizer.device: copies to and from host memory and files have no price on a card"},
       {{"--actors", "--set", "bf16.enabled=true", "--ranks", "12"}, "wanted whole nodes of 8 GPUs"},
-      {{"--actors", "--network", "3"}, "--network would do nothing here"},
+      {{"--actors", "--network", "3"}, "--network: wanted a network with --hardware, whose nodes have a rate already"},
       {{"--steps", "2", "--measure"}, "--measure would do nothing here"}};
   for (const auto& [words, text] : wrong) {
     const auto bad = check_exit(2, f.predicted("cut.yaml", "h100", words));
@@ -200,7 +200,6 @@ BOOST_AUTO_TEST_CASE(options_of_the_virtual_clock_and_hardware_without_steps_are
   const std::pair<std::vector<std::string>, const char*> idle[] = {
       {{"--seed", "3"},
        "--seed would do nothing here: it is for a job on the virtual clock (with --hardware: --actors)"},
-      {{"--network", "3"}, "--network would do nothing here"},
       {{"--measure"}, "--measure would do nothing here"},
       {{"--disk-read", "3"}, "--disk-read would do nothing here"},
       {{"--out", "p.csv"}, "--out would do nothing here: it is for a table of measurements"},

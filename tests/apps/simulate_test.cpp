@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(the_actors_take_what_the_plan_predicts) {
     // longer than the mean of the prediction.
     for (const char* setting : {"model.n_embd=1024", "model.n_head=8", "train_micro_batch_size_per_gpu=8"})
       words.insert(words.end(), {"--set", setting});
-    const auto j = found(f, words);
+    const auto j = found(f, words, {});
     const double took_s = j.at("run").at("step_s"), predicted_s = j.at("predicted_step_s");
     BOOST_TEST(std::abs(took_s / predicted_s - 1) < 0.01, kind.front() << ": " << took_s << " and " << predicted_s);
   }

@@ -1,4 +1,4 @@
-#include "fabric/time_curve.hpp"
+#include "fabric/linear_link.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +15,10 @@ constexpr double longest_ns = 1e18;
 int64_t rounded(double ns) { return static_cast<int64_t>(std::ceil(std::clamp(ns, 0.0, longest_ns))); }
 
 }  // namespace
+
+int64_t linear_link::duration_ns(uint64_t bytes) const {
+  return static_cast<int64_t>(std::ceil(latency_us * 1e3 + static_cast<double>(bytes) / bytes_per_second * 1e9));
+}
 
 void time_curve::add(uint64_t bytes, int64_t ns) {
   const auto [at, is_new] = ns_of_bytes_.emplace(bytes, ns);

@@ -1,11 +1,11 @@
 // Tests the times of a communicator's operations by kind and bytes.
-#include "fabric/time_curve.hpp"
+#include "fabric/linear_link.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <vector>
 
-BOOST_AUTO_TEST_SUITE(time_curve)
+BOOST_AUTO_TEST_SUITE(linear_link_times)
 
 using namespace troupe;
 

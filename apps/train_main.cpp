@@ -5,6 +5,7 @@
 
 #include "actors/calibrate.hpp"
 #include "apps/base/error_line.hpp"
+#include "apps/base/exit_code.hpp"
 #include "apps/base/help.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/base/path_options.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-BOOST_AUTO_TEST_SUITE(linear_link_times)
+BOOST_AUTO_TEST_SUITE(linear_link)
 
 using namespace troupe;
 

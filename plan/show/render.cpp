@@ -1,6 +1,7 @@
 #include "plan/show/render.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "plan/memory_places.hpp"
 #include "plan/stage_place.hpp"
@@ -30,18 +31,23 @@ std::string place_of(const rank_plan& p, const instruction& x) {
   return "-";
 }
 
-std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) {
-  const timed& at = t.ranks[rank].instructions[x.id];
+/// Returns an instruction as an event with the members from which `troupe analyse` reads its order: the step, the id,
+/// the ids that it waits for, and for a collective its communicator and its position there.
+std::string trace_event(const timeline& t, uint32_t index, const instruction& x) {
+  const rank_plan& p = *t.plans[index];
+  const timed& at = t.ranks[index].instructions[x.id];
   std::string out = fmt::format(
-      "{{\"name\":{},\"cat\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{\"instruction\":{},"
-      "\"bytes\":{},\"flops\":{}",
-      core::json_string(t.plans[rank]->describe(x.id)), core::json_string(name_of(x.kind)), rank,
-      static_cast<uint32_t>(x.lane), core::text_of("%.3f", at.moving_s * microseconds),
-      core::text_of("%.3f", (at.end_s - at.moving_s) * microseconds), x.id, x.moved_bytes,
-      core::text_of("%.0f", x.flops));
-  if (x.lane == lane::fabric)
-    out += fmt::format(",\"communicator\":{},\"sequence\":{},\"waited_us\":{}", x.communicator, x.sequence,
+      "{{\"name\":{},\"cat\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{\"step\":0,\"id\":{}"
+      ","
+      "\"bytes\":{},\"flops\":{},\"after\":[{}]",
+      core::json_string(p.describe(x.id)), core::json_string(name_of(x.kind)), p.rank, static_cast<uint32_t>(x.lane),
+      core::text_of("%.3f", at.start_s * microseconds), core::text_of("%.3f", (at.end_s - at.start_s) * microseconds),
+      x.id, x.moved_bytes, core::text_of("%.0f", x.flops), fmt::join(x.after, ","));
+  if (x.sequence != none)
+    out += fmt::format(",\"collective\":[{},{}],\"waited_us\":{}", x.communicator, x.sequence,
                        core::text_of("%.3f", (at.moving_s - at.start_s) * microseconds));
+  if (const uint32_t stage = pipeline_ranks(*p.layout) == 1 ? none : stage_served(*p.layout, x); stage != none)
+    out += fmt::format(",\"stage\":{}", stage);
   return out + "}}";
 }
 
@@ -112,11 +118,12 @@ std::string as_perfetto(const timeline& t) {
     out += separator + event;
     separator = ",\n";
   };
-  for (uint32_t r = 0; r < t.plans.size(); ++r) {
-    add(named("process_name", r, "", rank_text(*t.plans[r]->layout, t.plans[r]->rank)));
+  for (uint32_t i = 0; i < t.plans.size(); ++i) {
+    const uint32_t rank = t.plans[i]->rank;
+    add(named("process_name", rank, "", rank_text(*t.plans[i]->layout, rank)));
     for (uint32_t l = 0; l < num_lanes; ++l)
-      add(named("thread_name", r, fmt::format(",\"tid\":{}", l), std::string(name_of(static_cast<lane>(l)))));
-    for (const auto& x : t.plans[r]->instructions) add(trace_event(t, r, x));
+      add(named("thread_name", rank, fmt::format(",\"tid\":{}", l), std::string(name_of(static_cast<lane>(l)))));
+    for (const auto& x : t.plans[i]->instructions) add(trace_event(t, i, x));
   }
   return out + "\n]}\n";
 }

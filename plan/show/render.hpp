@@ -18,9 +18,9 @@ using core::aligned;
 /// (pool:offset+bytes), bytes moved, flops, ids it waits for. Guarded instructions have a '?'.
 std::string as_table(const rank_plan& p);
 
-/// Returns Chrome trace JSON (chrome://tracing, ui.perfetto.dev): one process per rank, one thread per lane,
-/// microseconds. A collective is drawn from the moment when it moves bytes; its arguments contain the time that it
-/// waited for members.
+/// Returns Chrome trace JSON (chrome://tracing, ui.perfetto.dev): one process per plan, with the number of its rank,
+/// one thread per lane, microseconds. Events are those of a run's trace, in step 0. A collective is drawn from the
+/// moment when its rank posts it; its arguments contain the time that it then waits for members.
 std::string as_perfetto(const timeline& t);
 
 /// Returns Graphviz DOT of one rank: lanes as clusters in their order, and an edge for each wait of an instruction for

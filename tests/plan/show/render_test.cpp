@@ -86,13 +86,16 @@ BOOST_AUTO_TEST_CASE(a_trace_is_json_with_a_process_for_each_rank_and_a_thread_f
       continue;
     }
     const auto rank = e.at("pid").get<uint32_t>();
-    const auto id = e.at("args").at("instruction").get<uint32_t>();
+    const auto id = e.at("args").at("id").get<uint32_t>();
     const auto& x = plans[rank]->instructions[id];
     BOOST_TEST(e.at("name").get<std::string>() == plans[rank]->describe(id));
     BOOST_TEST(e.at("tid").get<uint32_t>() == static_cast<uint32_t>(x.lane));
     const auto& at = t.ranks[rank].instructions[id];
-    BOOST_TEST(std::abs(e.at("ts").get<double>() - at.moving_s * 1e6) < 1e-3);
-    BOOST_TEST(std::abs(e.at("dur").get<double>() - (at.end_s - at.moving_s) * 1e6) < 1e-3);
+    BOOST_TEST(std::abs(e.at("ts").get<double>() - at.start_s * 1e6) < 1e-3);
+    BOOST_TEST(std::abs(e.at("dur").get<double>() - (at.end_s - at.start_s) * 1e6) < 1e-3);
+    BOOST_TEST(e.at("args").at("step") == 0);
+    BOOST_TEST((e.at("args").at("after").get<std::vector<uint32_t>>() == x.after));
+    BOOST_TEST(e.at("args").contains("collective") == (x.sequence != none));
     ++spans;
   }
   BOOST_TEST(spans == plans[0]->instructions.size() + plans[1]->instructions.size());

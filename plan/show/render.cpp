@@ -37,9 +37,8 @@ std::string trace_event(const timeline& t, uint32_t index, const instruction& x)
   const rank_plan& p = *t.plans[index];
   const timed& at = t.ranks[index].instructions[x.id];
   std::string out = fmt::format(
-      "{{\"name\":{},\"cat\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{\"step\":0,\"id\":{}"
-      ","
-      "\"bytes\":{},\"flops\":{},\"after\":[{}]",
+      "{{\"name\":{},\"cat\":{},\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},"
+      "\"args\":{{\"step\":0,\"id\":{},\"bytes\":{},\"flops\":{},\"after\":[{}]",
       core::json_string(p.describe(x.id)), core::json_string(name_of(x.kind)), p.rank, static_cast<uint32_t>(x.lane),
       core::text_of("%.3f", at.start_s * microseconds), core::text_of("%.3f", (at.end_s - at.start_s) * microseconds),
       x.id, x.moved_bytes, core::text_of("%.0f", x.flops), fmt::join(x.after, ","));

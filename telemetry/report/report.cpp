@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "core/text.hpp"
-#include "plan/kinds.hpp"
 #include "telemetry/report/chart.hpp"
+#include "telemetry/report/page_parts.hpp"
 #include "telemetry/report/report_style.hpp"
 #include "telemetry/text.hpp"
 
@@ -14,18 +14,6 @@ namespace troupe::telemetry {
 namespace {
 
 constexpr size_t owner_colours = 10;  // number of colours for owners of memory: .m0 to .m9 of report_style.hpp
-
-using cells = std::vector<std::string>;  // cells of a table's row, as HTML: the caller has escaped their text
-
-std::string row_of(const cells& c, const char* tag, const char* kind = "") {
-  std::string out = *kind == '\0' ? "<tr>" : std::string("<tr class=\"") + kind + "\">";
-  for (const auto& x : c) out += std::string("<") + tag + ">" + x + "</" + tag + ">";
-  return out + "</tr>\n";
-}
-std::string table_of(const cells& head, const std::string& rows) {
-  return "<div class=\"wide\"><table><thead>" + row_of(head, "th") + "</thead><tbody>\n" + rows +
-         "</tbody></table></div>\n";
-}
 
 std::string plural(uint64_t n, const char* one, const char* many) {
   return fmt::format("{} {}", n, n == 1 ? one : many);
@@ -281,19 +269,6 @@ std::string foot(const report_data& d) {
     out += ". ";
   }
   return out + "Written by Troupe.</footer>\n";
-}
-
-/// Returns the colours of instruction kinds as CSS variables `--KIND`, and classes `.x-KIND` that fill with them.
-std::string kind_style() {
-  std::string light, dark, classes;
-  for (const plan::kind_row& row : plan::kind_rows) {
-    if (row.colour.light.empty()) continue;
-    const std::string variable = "--" + std::string(row.name);
-    light += variable + ":" + std::string(row.colour.light) + ";";
-    dark += variable + ":" + std::string(row.colour.dark) + ";";
-    classes += ".x-" + std::string(row.name) + "{fill:var(" + variable + ");background:var(" + variable + ")}\n";
-  }
-  return ":root{" + light + "}\n@media(prefers-color-scheme:dark){:root{" + dark + "}}\n" + classes;
 }
 
 }  // namespace

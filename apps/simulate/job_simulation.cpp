@@ -101,6 +101,9 @@ int show_simulation(const simulate_arguments& a, const job::product_meter& produ
   if (!a.trace_file.empty())
     if (const auto ok = storage::write_file_atomically(a.trace_file, simulation_as_trace(*found)); !ok)
       return failed(ok.error());
+  if (!a.html_file.empty())
+    if (const auto ok = storage::write_file_atomically(a.html_file, simulation_as_page(*found, a.file)); !ok)
+      return failed(ok.error());
   const auto text = a.form == output_form::json ? simulation_as_json(*found) : simulation_as_text(*found);
   std::fputs(text.c_str(), stdout);
   return 0;

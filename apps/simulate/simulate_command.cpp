@@ -53,6 +53,7 @@ simulate_command::simulate_command(CLI::App& parent)
       ->type_name(network_choices());
   add_rates(*command_, a);
   command_->add_option("--trace", a.trace_file, "write the simulated steps as a Perfetto trace");
+  command_->add_option("--html", a.html_file, "write them as a page that draws the ranks' lanes, with the tables");
   command_->add_option("--table", a.measured.table,
                        "in place of a job: a CSV file of measurements, whose rows are predicted");
   command_
@@ -101,8 +102,8 @@ simulate_command::simulate_command(CLI::App& parent)
 
 bool simulate_command::runs_on_card() const {
   const auto& a = arguments_;
-  const bool asks = a.actors || a.steps > 0 || !a.faults.empty() || !a.trace_file.empty() || a.ranks_per_host > 0 ||
-                    command_->count("--network") > 0;
+  const bool asks = a.actors || a.steps > 0 || !a.faults.empty() || !a.trace_file.empty() || !a.html_file.empty() ||
+                    a.ranks_per_host > 0 || command_->count("--network") > 0;
   return !reads_table() && !a.measured.hardware.empty() && !sweeps() && !searches() && !predicts_failures() && asks;
 }
 
@@ -152,23 +153,23 @@ core::result<void> simulate_command::check_options() {
   if ((predicts_job() || runs_on_card()) && arguments_.measured.hardware.size() > 1)
     return core::refused(fmt::format("--hardware: wanted one card or stack for a job, got {}",
                                      fmt::join(arguments_.measured.hardware, ",")));
-  TROUPE_TRY(
-      refuse_idle(given_in(*command_),
-                  {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
-                   {predicts_job(),
-                    "a job with --hardware",
-                    {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
-                   {!reads_table() && (!predicts_job() || predicts_failures()),
-                    "a job on the virtual clock (with --hardware: --actors), and --mtbf",
-                    {"--seed"}},
-                   {!reads_table(), "a job", {"--set", "--strict", "--ranks"}},
-                   {predicts_job() || runs_on_card(), "a job with --hardware", {"--actors"}},
-                   {!reads_table() && !predicts_job(),
-                    "a job on the virtual clock (with --hardware: --actors)",
-                    {"--steps", "--fault", "--ranks-per-host", "--network", "--disk-read", "--disk-write", "--trace"}},
-                   {!reads_table() && !predicts_job() && !runs_on_card(),
-                    "a job on the virtual clock, without --hardware",
-                    {"--measure"}}}));
+  TROUPE_TRY(refuse_idle(
+      given_in(*command_),
+      {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
+       {predicts_job(),
+        "a job with --hardware",
+        {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
+       {!reads_table() && (!predicts_job() || predicts_failures()),
+        "a job on the virtual clock (with --hardware: --actors), and --mtbf",
+        {"--seed"}},
+       {!reads_table(), "a job", {"--set", "--strict", "--ranks"}},
+       {predicts_job() || runs_on_card(), "a job with --hardware", {"--actors"}},
+       {!reads_table() && !predicts_job(),
+        "a job on the virtual clock (with --hardware: --actors)",
+        {"--steps", "--fault", "--ranks-per-host", "--network", "--disk-read", "--disk-write", "--trace", "--html"}},
+       {!reads_table() && !predicts_job() && !runs_on_card(),
+        "a job on the virtual clock, without --hardware",
+        {"--measure"}}}));
   return read_network();
 }
 

@@ -22,6 +22,7 @@ struct simulate_arguments : common_arguments, rate_arguments {
   std::vector<std::string> faults;  ///< sentences (fault_sentence.hpp)
   uint64_t seed = 0;                ///< decides the order and the latency of all messages
   std::string trace_file;           ///< file for the simulated steps as Perfetto JSON; empty: none
+  std::string html_file;            ///< file for a page with the lanes of the simulated steps; empty: none
   uint32_t ranks_per_host = 0;      ///< consecutive ranks of each host; 0: by cluster.hosts, else all on one host
   std::string network;              ///< name or file of the network on which ranks are placed; empty: none
   double network_gb_per_s = 0;      ///< rate between two hosts in 10^9 bytes per second; 0: the usual one

@@ -1,10 +1,13 @@
 // Tests `troupe simulate`: the parts of a step, its agreement with `troupe plan`, faults and what they cost, and the
 // refusal of what a job does not have.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/apps/lanes_on_page.hpp"
 #include "tests/apps/topology.hpp"
 
 BOOST_AUTO_TEST_SUITE(simulate)
@@ -227,6 +230,53 @@ BOOST_AUTO_TEST_CASE(a_job_with_more_votes_than_a_modelled_collective_moves_is_s
       found(f, {"--set", "model.n_embd=4096", "--set", "model.n_head=32", "--set", "model.n_layer=4"}, {});
   BOOST_TEST(large.at("run").at("steps").size() == 2U);
   BOOST_TEST(large.at("run").at("steps")[1].at("ended_well") == true);
+}
+
+BOOST_AUTO_TEST_CASE(a_page_draws_what_the_trace_has_and_names_the_fault) {
+  const command_folder f;
+  const auto did = check_exit(0, simulated(f, {"--trace", "t.json", "--html", "p.html", "--fault",
+                                               "rank 1 dies when update starts in step 2"}));
+  const auto page = scratch_folder::read(f.folder / "p.html");
+  const auto drawn = lanes_on(page);
+  BOOST_TEST((drawn.at("ranks") == json({"rank 0", "rank 1"})));
+  std::multiset<std::string> in_trace, on_page;
+  const auto trace = json::parse(scratch_folder::read(f.folder / "t.json"));
+  for (const auto& e : trace.at("traceEvents"))
+    if (e.at("ph") == "X")
+      in_trace.insert(fmt::format("{} {}", e.at("pid").get<int>(), e.at("name").get<std::string>()));
+  for (const auto& row : drawn.at("rows"))
+    for (size_t i = 2; i < row[3].size(); i += 4)
+      on_page.insert(
+          fmt::format("{} {}", row[0].get<int>(), drawn.at("works")[row[3][i].get<size_t>()][0].get<std::string>()));
+  BOOST_TEST((on_page == in_trace));
+  std::vector<std::string> marks;
+  for (const auto& m : drawn.at("marks")) marks.push_back(m[1]);
+  BOOST_TEST(
+      (marks == std::vector<std::string>{"step 1", "step 2", "fault: rank 1 dies when update starts in step 2"}));
+  for (const char* part : {"<h1>Simulated: job.yaml</h1>", "2 ranks on 1 host, 2 steps, seed 0; a step takes ",
+                           "<h2>Where a step goes</h2>", "<td>compute</td>", "<td>in all</td>", "<h2>Collectives</h2>",
+                           "<h2>Memory by owner</h2>", "<td>activations</td>", "step 2 fails:"})
+    BOOST_TEST(has(page, part), part << " is missing");
+  BOOST_TEST(!has(page, "http:"));
+  BOOST_TEST(!has(page, "https:"));
+  const auto nowhere = check_exit(1, simulated(f, {"--html", "nowhere/p.html"}));
+  BOOST_TEST(has(nowhere.err, "nowhere/p.html"), nowhere.err);
+  const auto idle = check_exit(2, simulated(f, {"--hardware", "h100", "--search", "--html", "p.html"}));
+  BOOST_TEST(has(idle.err, "--html would do nothing here"), idle.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_page_of_many_ranks_draws_those_that_act_and_opens_in_a_browser) {
+  const command_folder f;
+  std::filesystem::copy(std::filesystem::path(troupe::places::source_dir) / "examples/gpt_175b.yaml",
+                        f.folder / "gpt.yaml");
+  check_exit(0, f.troupe({"simulate", "gpt.yaml", "--html", "p.html"}));
+  const auto page = scratch_folder::read(f.folder / "p.html");
+  BOOST_TEST(page.size() < 4'000'000U);
+  BOOST_TEST(has(page, "2 of 4096 ranks act, and are drawn; the others do the same at the same time."));
+  const auto drawn = lanes_on(page);
+  BOOST_TEST(drawn.at("ranks").size() == 2U);
+  BOOST_TEST(has(drawn.at("ranks")[0].get<std::string>(), " like it"), drawn.at("ranks").dump());
+  check_in_browser(f, "p.html");
 }
 
 BOOST_AUTO_TEST_CASE(a_job_of_many_ranks_is_simulated_by_classes_of_them) {

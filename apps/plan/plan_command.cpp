@@ -22,6 +22,7 @@ plan_command::plan_command(CLI::App& app)
       ->check(CLI::IsMember({"summary", "table", "perfetto", "dot", "schedule"}));
   command_->add_flag("--transfers", arguments_.transfers, "with --format schedule: sends and receives, too");
   command_->add_option("--trace", arguments_.trace_file, "write the predicted step as a Perfetto trace");
+  command_->add_option("--html", arguments_.html_file, "write it as a page that draws the ranks' lanes");
   command_->add_option("--rank", arguments_.rank, "the rank that table, dot and --explain show");
   command_->add_flag("--saving", arguments_.saving, "the step in which a checkpoint is taken");
   auto* fit =
@@ -64,7 +65,7 @@ core::result<void> plan_command::check_options() const {
               {plans && !a.estimate && a.format != "schedule",
                "the summary, table, dot, perfetto, --json and --explain",
                {"--saving"}},
-              {plans, "what is planned for one set of degrees", {"--trace"}},
+              {plans, "what is planned for one set of degrees", {"--trace", "--html"}},
               {!a.layers, "predictions, and --layers makes none", {"--measure", "--disk-read", "--disk-write"}}});
 }
 

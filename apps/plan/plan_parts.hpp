@@ -61,4 +61,8 @@ std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& 
 std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
                          const plan::timeline* saving, const std::string& source);
 
+/// Returns a page with the lanes of the predicted step, and tables of times and of memory by owner. `of` names the job;
+/// `source` says where the rates come from, as a clause.
+std::string plan_as_page(const plan::timeline& t, const std::string& of, const std::string& source);
+
 }  // namespace troupe::apps

@@ -170,12 +170,13 @@ core::result<void> check_rates(const plan_arguments& a, const config::job_config
   if (a.disk_read_gb_per_s > 0) given.emplace_back("--disk-read");
   if (a.disk_write_gb_per_s > 0) given.emplace_back("--disk-write");
   const bool is_timeless = a.explain || a.format == "table" || a.format == "dot" || a.format == "schedule";
-  const bool acts = !is_timeless || !a.trace_file.empty() || follows_rates(c);
+  const bool writes_times = !a.trace_file.empty() || !a.html_file.empty();
+  const bool acts = !is_timeless || writes_times || follows_rates(c);
   return refuse_idle(given, {{acts,
                               "predicted times, or a plan that they decide (states in files, passes, degrees that are "
                               "auto), and what is shown has neither",
                               {"--measure", "--disk-read", "--disk-write"}},
-                             {acts && (!a.estimate || !a.trace_file.empty() || follows_rates(c)),
+                             {acts && (!a.estimate || writes_times || follows_rates(c)),
                               "predictions of what is written, and --estimate has none",
                               {"--disk-write"}}});
 }
@@ -229,6 +230,10 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
       print_error_line("troupe: error: " + ok.error().text);
       return 1;
     }
+  if (!a.html_file.empty()) {
+    const auto page = plan_as_page(timeline, a.file, chosen->source);
+    if (const auto ok = storage::write_file_atomically(a.html_file, page); !ok) return failed(ok.error());
+  }
   if (a.explain) return show_accounts(*b, mine, a);
   if (a.explain_cost) return show_cost(mine, *a.explain_cost, costs, chosen->source, a.form);
   if (a.form == output_form::json) {

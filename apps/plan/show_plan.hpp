@@ -15,6 +15,7 @@ struct plan_arguments : common_arguments, rate_arguments {
   std::string format = "summary";  ///< format of the output: summary, table, perfetto, dot, schedule
   bool transfers = false;          ///< true: the format `schedule` shows sends and receives
   std::string trace_file;          ///< file for the predicted step as Perfetto JSON; empty: none
+  std::string html_file;           ///< file for a page with the lanes of the predicted step; empty: none
   uint32_t rank = 0;               ///< rank that table, dot, explain and the summary show
   bool saving = false;             ///< true: the step in which a checkpoint is saved is shown
   bool fit = false;                ///< true: shows the cheapest memory tiers within the limits, not a plan

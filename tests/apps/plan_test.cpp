@@ -1,10 +1,13 @@
 // Tests `troupe plan` in all its output formats, and the example host program in apps/examples.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "tests/apps/lanes_on_page.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/places.hpp"
 
@@ -52,6 +55,51 @@ BOOST_AUTO_TEST_CASE(table_dot_and_perfetto_are_well_formed) {
   const auto trace = f.troupe({"plan", "job.yaml", "--format", "perfetto", "--trace", "t.json"});
   BOOST_TEST(nlohmann::json::parse(trace.out).at("traceEvents").size() > 20U);
   BOOST_TEST(scratch_folder::read(f.folder / "t.json") == trace.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_page_draws_the_predicted_step_of_every_rank) {
+  const command_folder f;
+  const auto shown = check_exit(0, f.troupe({"plan", "job.yaml", "--html", "p.html", "--trace", "t.json"}));
+  BOOST_TEST(has(shown.out, " proved\n"), shown.out);
+  const auto page = scratch_folder::read(f.folder / "p.html");
+  const auto drawn = lanes_on(page);
+  BOOST_TEST((drawn.at("ranks") == nlohmann::json({"rank 0", "rank 1"})));
+  size_t bars = 0, events = 0;
+  for (const auto& row : drawn.at("rows")) {
+    BOOST_TEST(row[2] == 1);
+    bars += row[3].size() / 4;
+  }
+  std::map<std::string, double> starts_us;  // rank and name: start in the trace
+  for (const auto& e : nlohmann::json::parse(scratch_folder::read(f.folder / "t.json")).at("traceEvents")) {
+    if (e.at("ph") != "X") continue;
+    ++events;
+    starts_us[fmt::format("{} {}", e.at("pid").get<int>(), e.at("name").get<std::string>())] = e.at("ts");
+  }
+  BOOST_TEST(bars == events);
+  size_t compared = 0;
+  for (const auto& row : drawn.at("rows")) {
+    int64_t at_ns = 0;
+    for (size_t i = 0; i < row[3].size(); i += 4) {
+      at_ns += row[3][i].get<int64_t>();
+      const std::string name = drawn.at("works")[row[3][i + 2].get<size_t>()][0];
+      if (row[1] != "compute" || !name.starts_with("forward")) continue;
+      BOOST_TEST(std::abs(double(at_ns) / 1e3 - starts_us.at(fmt::format("{} {}", row[0].get<int>(), name))) < 0.002);
+      ++compared;
+    }
+  }
+  BOOST_TEST(compared >= 8U);
+  for (const char* part : {"<h1>Planned: job.yaml</h1>", "A step of 2 ranks is predicted to take ",
+                           "<h2>Where the step goes</h2>", "<h2>Memory by owner</h2>", "<td>moments</td>"})
+    BOOST_TEST(has(page, part), part << " is missing");
+  BOOST_TEST(!has(page, "http:"));
+  check_in_browser(f, "p.html");
+  const auto nowhere = check_exit(1, f.troupe({"plan", "job.yaml", "--html", "nowhere/p.html"}));
+  BOOST_TEST(has(nowhere.err, "nowhere/p.html"), nowhere.err);
+  check_exit(0, f.troupe({"plan", "job.yaml", "--explain", "--disk-read", "1", "--html", "p.html"}));
+  for (const char* other : {"--layers", "--degrees", "--fit"}) {
+    const auto idle = check_exit(2, f.troupe({"plan", "job.yaml", "--html", "p.html", other}));
+    BOOST_TEST(has(idle.err, "--html would do nothing here"), idle.err);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_rank_that_is_not_there_and_a_plan_that_does_not_fit_are_refused) {

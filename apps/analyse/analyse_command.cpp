@@ -8,10 +8,12 @@
 #include <optional>
 #include <system_error>
 
+#include "apps/analyse/analysis_page.hpp"
 #include "apps/analyse/analysis_text.hpp"
 #include "apps/base/common_options.hpp"
 #include "apps/base/exit_code.hpp"
 #include "core/text.hpp"
+#include "storage/files/atomic_file.hpp"
 #include "telemetry/analysis/causes.hpp"
 #include "telemetry/analysis/read_traces.hpp"
 
@@ -48,15 +50,37 @@ core::result<std::vector<fs::path>> traces_of(const fs::path& given) {
   return out;
 }
 
-core::result<telemetry::trace_analysis> analysis_of(const std::vector<std::string>& given,
-                                                    std::optional<uint64_t> step) {
+core::result<analysed_traces> analysis_of(const std::vector<std::string>& given, std::optional<uint64_t> step) {
   std::vector<fs::path> files;
   for (const auto& one : given) {
     TROUPE_ASSIGN(const auto more, traces_of(one));
     files.insert(files.end(), more.begin(), more.end());
   }
-  TROUPE_ASSIGN(const auto traces, telemetry::read_traces(files, step));
-  return telemetry::analyse(traces);
+  analysed_traces out;
+  TROUPE_ASSIGN(out.traces, telemetry::read_traces(files, step));
+  TROUPE_ASSIGN(out.found, telemetry::analyse(out.traces));
+  out.of = given.size() == 1 ? core::printable_line(given.front()) : fmt::format("{} traces", given.size());
+  return out;
+}
+
+core::result<analysed_traces> prediction_of(const std::string& file) {
+  TROUPE_ASSIGN(auto out, analysis_of({file}, std::nullopt));
+  if (out.traces.program != telemetry::trace_program::troupe)
+    return core::refused(
+        fmt::format("--predicted: '{}': wanted a trace of troupe plan --trace or troupe simulate --trace, got one of "
+                    "torch.profiler",
+                    file));
+  return out;
+}
+
+/// Writes the page of an analysis, and of the prediction in file `predicted` unless it is empty.
+core::result<void> write_page(const std::string& file, const analysed_traces& measured, const std::string& predicted) {
+  std::optional<analysed_traces> foretold;
+  if (!predicted.empty()) {
+    TROUPE_ASSIGN(foretold, prediction_of(predicted));
+  }
+  TROUPE_ASSIGN(const auto page, analysis_as_page(measured, foretold ? &*foretold : nullptr));
+  return storage::write_file_atomically(file, page);
 }
 
 }  // namespace
@@ -69,15 +93,25 @@ analyse_command::analyse_command(CLI::App& app)
           "a run's folder, its trace.json, or traces of torch.profiler with a file for each rank; plain or gzip")
       ->required();
   command_->add_option("--step", step_, "analyse this step alone, by its number in the trace");
+  auto* const html =
+      command_->add_option("--html", html_file_, "write a page that draws the lanes of the ranks, with the tables");
+  command_
+      ->add_option(
+          "--predicted", predicted_file_,
+          "with --html: a trace of troupe plan --trace or troupe simulate --trace, whose lanes are drawn above "
+          "the measured ones")
+      ->needs(html);
   add_json(*command_, form_, "as JSON, with the figures of each step");
 }
 
 int analyse_command::run() const {
   const auto done = analysis_of(traces_, command_->count("--step") > 0 ? std::optional(step_) : std::nullopt);
   if (!done) return failed(done.error());
-  const std::string of =
-      traces_.size() == 1 ? core::printable_line(traces_.front()) : fmt::format("{} traces", traces_.size());
-  std::fputs((form_ == output_form::json ? analysis_as_json(*done) : analysis_as_text(*done, of)).c_str(), stdout);
+  if (!html_file_.empty())
+    if (const auto ok = write_page(html_file_, *done, predicted_file_); !ok) return failed(ok.error());
+  std::fputs(
+      (form_ == output_form::json ? analysis_as_json(done->found) : analysis_as_text(done->found, done->of)).c_str(),
+      stdout);
   return 0;
 }
 

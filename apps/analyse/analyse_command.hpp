@@ -1,5 +1,5 @@
 // Owns `troupe analyse RUN|TRACE...`: finds the traces, and prints what their steps waited for and what would gain
-// most.
+// most, or writes it as a page.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,8 @@ class analyse_command : public program_command {
  private:
   std::vector<std::string> traces_;
   uint64_t step_ = 0;
+  std::string html_file_;       // file for the page; empty: none
+  std::string predicted_file_;  // trace of a prediction for the page; empty: none
   output_form form_ = output_form::text;
 };
 

@@ -1,8 +1,13 @@
 // Tests the command `troupe analyse` on runs of its own and on traces with planted faults.
 #include <cmath>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
+#include <vector>
 
+#include "tests/apps/lanes_on_page.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/telemetry/analysis/made_trace.hpp"
 
@@ -108,6 +113,79 @@ BOOST_AUTO_TEST_CASE(a_cause_is_a_sentence_with_a_key_that_the_configuration_has
   f.folder.write("healthy.json", made_trace(made_job{}).text());
   const auto healthy = check_exit(0, f.troupe({"analyse", "healthy.json"}));
   BOOST_TEST(has(healthy.out, "\nno cause is named: no change gains enough\n"), healthy.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_page_draws_predicted_lanes_above_measured_ones) {
+  const command_folder f;
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}));
+  check_exit(0, f.troupe({"plan", "job.yaml", "--trace", "plan.json"}));
+  check_exit(0, f.troupe({"simulate", "job.yaml", "--trace", "simulated.json"}));
+  const auto alone = check_exit(0, f.troupe({"analyse", "out", "--step", "3", "--html", "alone.html"}));
+  BOOST_TEST(has(alone.out, "critical path"), alone.out);
+  const auto page = scratch_folder::read(f.folder / "alone.html");
+  const auto measured = lanes_on(page);
+  BOOST_TEST((measured.at("ranks") == json({"rank 0", "rank 1"})));
+  BOOST_TEST(has(page, "The lanes are those of step 3, whose length is the median."));
+  BOOST_TEST(!has(page, "predicted ms"));
+  size_t events = 0, bars = 0;
+  for (const auto& e : json::parse(scratch_folder::read(f.folder / "out/trace.json")).at("traceEvents"))
+    if (e.at("ph") == "X" && e.at("args").value("step", -1) == 3) ++events;
+  for (const auto& row : measured.at("rows")) {
+    BOOST_TEST(row[2] == 0);
+    bars += row[3].size() / 4;
+  }
+  BOOST_TEST(bars == events);
+  BOOST_TEST(bars > 20U);
+
+  for (const char* trace : {"plan.json", "simulated.json"}) {
+    BOOST_TEST_INFO_SCOPE(trace);
+    check_exit(0, f.troupe({"analyse", "out", "--html", "both.html", "--predicted", trace}));
+    const auto both = scratch_folder::read(f.folder / "both.html");
+    const auto drawn = lanes_on(both);
+    std::map<std::pair<int, std::string>, std::vector<int>> predicted;  // rank and lane: of its rows from above
+    for (const auto& row : drawn.at("rows"))
+      predicted[{row[0].get<int>(), row[1].get<std::string>()}].push_back(row[2].get<int>());
+    for (int rank = 0; rank < 2; ++rank)
+      for (const char* lane : {"compute", "fabric", "shard"})
+        BOOST_TEST((predicted[{rank, lane}] == std::vector<int>{1, 0}), rank << " " << lane);
+    for (const char* part : {"ms were predicted", "Above each lane is the predicted one, of step ",
+                             "<th>predicted ms</th>", "<h2>Critical path</h2>", "<h2>Exposed communication</h2>",
+                             "<th>predicted exposed ms</th>", "<td>gather</td>", "<h2>What would gain most</h2>"})
+      BOOST_TEST(has(both, part), part << " is missing");
+    BOOST_TEST(!has(both, "http:"));
+    BOOST_TEST(!has(both, "have no predicted lanes"));
+    // A prediction is analysed like a run.
+    const auto x = analysis_of(f, {trace});
+    BOOST_TEST(std::abs(sum_of(x.at("critical_path")) - x.at("step_seconds").get<double>()) <=
+               1e-3 * x.at("step_seconds").get<double>());
+  }
+  check_in_browser(f, "both.html");
+}
+
+BOOST_AUTO_TEST_CASE(a_page_of_another_number_of_ranks_says_what_is_not_predicted_and_wrong_pages_are_refused) {
+  const command_folder f;
+  made_job four;
+  four.data = 4;
+  f.folder.write("four.json", made_trace(four).text());
+  f.folder.write("two.json", made_trace(made_job{}).text());
+  check_exit(0, f.troupe({"analyse", "four.json", "--html", "p.html", "--predicted", "two.json"}));
+  BOOST_TEST(has(scratch_folder::read(f.folder / "p.html"), "2 of 4 ranks have no predicted lanes"));
+  const auto alone = check_exit(2, f.troupe({"analyse", "four.json", "--predicted", "two.json"}));
+  BOOST_TEST(has(alone.err, "--html"), alone.err);
+  const auto none = check_exit(2, f.troupe({"analyse", "four.json", "--html", "n.html", "--predicted", "job.yaml"}));
+  BOOST_TEST(has(none.err, "job.yaml"), none.err);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "n.html"));
+  f.folder.write("kineto.json",
+                 R"({"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1,
+                     "ts": 0, "dur": 100}, {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
+                     "ts": 10, "dur": 80}]})");
+  const auto foreign =
+      check_exit(2, f.troupe({"analyse", "four.json", "--html", "n.html", "--predicted", "kineto.json"}));
+  BOOST_TEST(has(foreign.err, "--predicted: 'kineto.json': wanted a trace of troupe plan --trace"), foreign.err);
+  check_exit(0, f.troupe({"analyse", "kineto.json", "--html", "k.html"}));
+  BOOST_TEST(has(scratch_folder::read(f.folder / "k.html"), "aten::mm"));
+  const auto nowhere = check_exit(1, f.troupe({"analyse", "four.json", "--html", "nowhere/p.html"}));
+  BOOST_TEST(has(nowhere.err, "nowhere/p.html"), nowhere.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_without_a_trace_and_a_step_that_is_not_there_are_refused) {

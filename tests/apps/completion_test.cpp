@@ -111,8 +111,11 @@ BOOST_AUTO_TEST_CASE(commands_options_files_and_keys_are_offered_in_their_places
   BOOST_TEST(has_word(suggested(at, {"compress", "--to", ""}), "compressed-tensors:nvfp4"));
   for (const char* one : {"1f1b", "search", "job.yaml"})
     BOOST_TEST(has_word(suggested(at, {"schedule", ""}), one), one);
-  for (const char* one : {"--fault", "--hardware", "--ranks", "--seed", "--set", "--trace"})
+  for (const char* one : {"--fault", "--hardware", "--html", "--ranks", "--seed", "--set", "--trace"})
     BOOST_TEST(has_word(suggested(at, {"simulate", "--"}), one), one);
+  for (const char* command : {"plan", "analyse"})
+    BOOST_TEST(has_word(suggested(at, {command, "--"}), "--html"), command);
+  BOOST_TEST(has_word(suggested(at, {"analyse", "--"}), "--predicted"));
   BOOST_TEST(has_word(suggested(at, {"simulate", ""}), "job.yaml"));
   BOOST_TEST(suggested(at, {"simulate", "--fault", ""}).empty());
   BOOST_TEST(suggested(at, {"no such command", "--"}).size() > 0U);

@@ -404,7 +404,7 @@ BOOST_AUTO_TEST_CASE(what_a_job_does_not_have_is_refused_before_anything_runs) {
         "cluster.listen=10.0.0.1:4472", "--set", "cluster.tls.ca=a", "--set", "cluster.tls.certificate=c", "--set",
         "cluster.tls.key=k"},
        "wanted nodes like cluster.hosts, with 1 ranks each; between rank 0 and rank 1 only one of both has a border"},
-      {{"--html", "p.html"}, "--html"},
+      {{"--html", ""}, "wanted a path or a text, got nothing"},
       {{"--set", "cluster.host_memory_budget=100000"}, "budget"},
       {{"--set", "no_such_key=1"}, "no_such_key"},
       {{"--steps", "1000000", "--set", "steps=2000000"}, "--steps: wanted at most 4000000 instructions in all steps"},

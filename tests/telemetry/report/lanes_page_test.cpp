@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(what_is_left_out_is_said_and_what_is_merged_is_counted) {
   BOOST_TEST(few.thin(4, 60).instructions == 200U);
 
   lanes_page page;
-  page.picture = made_picture(picture_ranks_limit + 44, 2 * picture_bars_limit / picture_ranks_limit);
+  page.picture = made_picture(picture_ranks_limit + 44, picture_bars_limit / picture_ranks_limit + 20);
   const auto text = page_of(std::move(page));
   BOOST_TEST(contains(text, "<b>256 of 300 ranks are drawn</b>"));
   BOOST_TEST(contains(text, " instructions are drawn as "));

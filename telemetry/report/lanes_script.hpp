@@ -8,8 +8,8 @@ inline constexpr const char* lanes_page_style = R"css(
 #lanes{overflow-y:auto;max-height:72vh;outline-offset:3px;border-radius:4px}
 #tall{position:relative}#tall canvas{display:block;position:sticky;top:0;width:100%;touch-action:pan-y}
 .tools{display:flex;flex-wrap:wrap;gap:6px 10px;align-items:center;margin:0 0 8px;font-size:13.5px}
-.tools button,.tools input{font:inherit;color:inherit;background:var(--page);border:1px solid var(--line);border-radius:6px;
-padding:3px 10px;min-height:30px}
+.tools button,.tools input{font:inherit;color:inherit;background:var(--page);border:1px solid var(--line);
+border-radius:6px;padding:3px 10px;min-height:30px}
 .tools input{flex:1 1 150px;min-width:0;max-width:320px}
 #said{min-height:3em;margin:8px 0 2px;font-size:13.5px;overflow-wrap:anywhere}
 )css";

@@ -108,7 +108,7 @@ std::string as_html(const page_table& t) {
   for (const auto& r : t.rows) {
     cells escaped;
     for (const auto& c : r) escaped.push_back(html_escaped(c));
-    rows += row_of(escaped, "td");
+    rows += telemetry::row_of(escaped, "td");
   }
   return "<h2>" + html_escaped(t.heading) + "</h2>\n" +
          (t.note.empty() ? "" : "<p class=\"quiet\">" + html_escaped(t.note) + "</p>\n") + table_of(head, rows);

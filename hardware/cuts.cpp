@@ -34,21 +34,26 @@ void add_cuts(const cut_space& of, cut with, std::vector<cut>& out) {
   }
 }
 
-}  // namespace
-
-std::vector<cut> cuts_of(const cut_space& of) {
-  std::vector<cut> out;
-  if (of.context == 0 || of.ranks % of.context != 0) return out;
-  const uint64_t ranks = of.ranks / of.context;
+/// Adds the cuts with this degree of context parallelism.
+void add_degrees(const cut_space& of, uint64_t context, std::vector<cut>& out) {
+  const uint64_t ranks = of.ranks / context;
   for (const uint64_t tensor : divisors_of(ranks)) {
     if (of.heads % tensor != 0 || of.kv_heads % tensor != 0 || of.width % tensor != 0 || of.inner % tensor != 0)
       continue;
     for (const uint64_t pipeline : divisors_of(ranks / tensor)) {
       const uint64_t data = ranks / tensor / pipeline;
       if (of.global_batch % data != 0) continue;
-      add_cuts(of, {.tensor = tensor, .pipeline = pipeline, .data = data, .context = of.context}, out);
+      add_cuts(of, {.tensor = tensor, .pipeline = pipeline, .data = data, .context = context}, out);
     }
   }
+}
+
+}  // namespace
+
+std::vector<cut> cuts_of(const cut_space& of) {
+  std::vector<cut> out;
+  for (const uint64_t context : of.contexts)
+    if (context > 0 && of.ranks % context == 0) add_degrees(of, context, out);
   return out;
 }
 

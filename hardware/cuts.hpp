@@ -11,7 +11,7 @@ namespace troupe::hardware {
 struct cut_space {
   uint64_t ranks = 1, global_batch = 1;
   uint64_t layers = 1, heads = 1, kv_heads = 1, width = 1, inner = 1;
-  uint64_t context = 1;  ///< degree of context parallelism, which is not varied
+  std::vector<uint64_t> contexts = {1};  ///< degrees of context parallelism that are tried
 };
 
 /// One way to divide a step. Each data rank computes `micro_batches` micro-batches of `micro_batch` samples.

@@ -27,6 +27,11 @@ uint64_t best_every_steps(const interrupted_job& job);
 /// J. W. Young, A first order approximation to the optimum checkpoint interval, 1974.
 uint64_t youngs_every_steps(const interrupted_job& job);
 
+/// Returns Daly's estimate of the best number of steps between checkpoints, at least 1: for a save of d seconds, below
+/// 2 M, after sqrt(2 d M) (1 + sqrt(d / 2 M) / 3 + d / 18 M) - d seconds, else after M. Source: J. T. Daly, A higher
+/// order estimate of the optimum checkpoint interval for restart dumps, 2006, equation 37.
+uint64_t dalys_every_steps(const interrupted_job& job);
+
 /// Mean of simulated runs, and the standard error of the mean.
 struct simulated_share {
   double mean = 0, standard_error = 0;

@@ -26,17 +26,25 @@ core::result<std::vector<std::string>> overrides_for(const config::loaded& befor
   return out;
 }
 
-config::load_result before_ranks(const common_arguments& job) {
+config::load_result before_ranks(const common_arguments& job, uint64_t ranks) {
   auto out = checked_configuration(job, intent::plan);
   if (out) return out;
-  common_arguments alone = job;
-  alone.set.emplace_back("parallel.data=1");
-  auto other = checked_configuration(alone, intent::plan);
-  return other ? std::move(other) : std::move(out);
+  const auto with = [&job](std::vector<std::string> more) {
+    common_arguments other = job;
+    other.set.insert(other.set.end(), more.begin(), more.end());
+    return checked_configuration(other, intent::plan);
+  };
+  if (auto alone = with({"parallel.data=1"})) return alone;
+  // A stated number of ranks is the product of all degrees: each divisor may be that of the data ranks.
+  for (uint64_t data = 1; data <= ranks; ++data)
+    if (ranks % data == 0)
+      if (auto stated = with({fmt::format("parallel.ranks={}", ranks), fmt::format("parallel.data={}", data)}))
+        if (stated->config.parallel.ranks() == ranks) return stated;
+  return out;
 }
 
 candidate predict_with_ranks(const common_arguments& job, uint64_t ranks, const hardware::stack& by) {
-  const auto before = before_ranks(job);
+  const auto before = before_ranks(job, ranks);
   if (!before) return tl::unexpected(sentences_of(before.error()));
   const auto more = overrides_for(*before, ranks);
   if (!more) return tl::unexpected(std::vector<std::string>{more.error().text});

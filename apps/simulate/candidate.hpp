@@ -23,9 +23,10 @@ candidate predict_candidate(const common_arguments& job, const hardware::stack& 
 /// Predicts the job with `parallel.data` such that it has `ranks` ranks.
 candidate predict_with_ranks(const common_arguments& job, uint64_t ranks, const hardware::stack& by);
 
-/// Returns the configuration of a job whose other degrees decide how many ranks it can have: as it is, or, if its batch
-/// fits only other data ranks than its file has, with one data rank.
-config::load_result before_ranks(const common_arguments& job);
+/// Returns the configuration of a job whose other degrees decide how many ranks it can have: as it is; or, if its batch
+/// fits only other data ranks than its file has, with one data rank; or, if its file states a number of ranks that
+/// other degrees exceed, with `ranks` ranks.
+config::load_result before_ranks(const common_arguments& job, uint64_t ranks);
 
 /// Returns the overrides with which the job `before` has `ranks` ranks. Refused: degrees that are auto, and what
 /// data_degree_for() refuses.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/base/configuration.hpp"
@@ -28,21 +29,38 @@ struct cut_search {
   std::vector<priced_cut> exceeding;        ///< the one that needs least memory first
 };
 
-/// Returns the overrides of the job with which it is cut so.
-std::vector<std::string> overrides_of(const hardware::cut& what);
+/// Returns the overrides of the job `of` with which it is cut so. Its number of ranks is among them only if the job
+/// states one, and the stages of a rank without a pipeline only if it states several.
+std::vector<std::string> overrides_of(const hardware::cut& what, const config::job_config& of);
+
+/// Keys that a user has fixed among those that a search chooses.
+struct fixed_keys {
+  std::vector<std::string> keys;
+  [[nodiscard]] bool has(std::string_view key) const;
+  /// True if the cut has the job's value of each fixed key.
+  [[nodiscard]] bool allow(const hardware::cut& what, const config::job_config& of) const;
+};
+
+/// Returns the keys of the assignments `KEY=VALUE` that a search would choose otherwise. Refused: a whole section that
+/// has such keys, a schedule that no cut has, and the number of ranks, which decides which cuts there are.
+core::result<fixed_keys> fixed_by(const std::vector<std::string>& set, const config::job_config& of);
 
 /// Returns the job with the keys of overrides_of(), as far as the cost model reads them.
 config::job_config with_cut(config::job_config job, const hardware::cut& what);
 
-/// Returns the space of a job with `ranks` ranks and its own global batch.
-hardware::cut_space space_of(const config::job_config& job, const models::model_spec& spec, uint64_t ranks);
+/// Largest degree of context parallelism that a search tries.
+inline constexpr uint64_t most_context_ranks = 16;
 
-/// Prices all cuts. Refused: a stack without constants of memory, and a job all of whose cuts are refused, with the
-/// most frequent reason.
+/// Returns the space of a job with `ranks` ranks and its own global batch. Context degrees are powers of two that
+/// divide the `sequence` tokens of a sample into two parts for each rank; a stack whose attention is not fused has one
+/// alone.
+hardware::cut_space space_of(const config::job_config& job, const models::model_spec& spec, uint64_t sequence,
+                             uint64_t ranks, const hardware::stack& by);
+
+/// Prices all cuts that the fixed keys allow. Refused: a stack without constants of memory, and a job all of whose cuts
+/// are refused, with the most frequent reason.
 core::result<cut_search> search_cuts(const config::job_config& job, const models::model_spec& spec, uint64_t sequence,
-                                     uint64_t ranks, double memory_limit_bytes, const hardware::stack& by);
-
-/// Returns the cuts that no other one beats in both time and memory, fastest first. `all`: fastest first.
-std::vector<priced_cut> frontier_of(const std::vector<priced_cut>& all);
+                                     uint64_t ranks, double memory_limit_bytes, const hardware::stack& by,
+                                     const fixed_keys& fixed = {});
 
 }  // namespace troupe::apps

@@ -19,6 +19,8 @@ namespace troupe::apps {
 namespace {
 
 constexpr double seconds_per_hour = 3600, giga = 1e9;
+/// Largest expected number of simulated failures, about a second of computing.
+constexpr double most_failures = 2e7;
 /// Bytes of a checkpoint for each parameter: fp32 weights and two moments.
 constexpr double saved_bytes_per_parameter = 12;
 
@@ -31,6 +33,16 @@ std::vector<uint64_t> compared(uint64_t best) {
   out.erase(twice.begin(), twice.end());
   return out;
 }
+
+/// Returns a time as people say it: hours and days above two hours.
+std::string long_time_text(double s) {
+  constexpr double hours_max = 48;
+  const double hours = s / seconds_per_hour;
+  if (hours < 2) return value_text(hardware::quantity::step, s);
+  return hours < hours_max ? fmt::format("{:.4g} h", hours) : fmt::format("{:.4g} days", hours / 24);
+}
+
+std::string steps_text(uint64_t n) { return fmt::format("{} step{}", n, n == 1 ? "" : "s"); }
 
 struct compared_share {
   uint64_t every_steps = 0;
@@ -51,10 +63,17 @@ int show_interruptions(const simulate_arguments& a) {
   interrupted.save_s =
       double(job.parameters) * saved_bytes_per_parameter / double(job.ranks) / (a.write_gb_per_s * giga);
   interrupted.restart_s = a.restart_s;
-  interrupted.mtbf_s = a.mtbf_s;
+  interrupted.mtbf_s = a.is_of_node ? a.mtbf_s / found->nodes : a.mtbf_s;
   const uint64_t best = hardware::best_every_steps(interrupted);
   const double duration_s = a.hours * seconds_per_hour;
   std::vector<compared_share> all;
+  const double failures = double(compared(best).size()) * double(a.runs) * duration_s / interrupted.mtbf_s;
+  if (failures > most_failures)
+    return failed(
+        {core::error_kind::bad_input,
+         fmt::format("--runs, --hours: wanted at most {:g} failures in all runs, got {:.3g}, one every {}; give "
+                     "fewer or shorter runs",
+                     most_failures, failures, long_time_text(interrupted.mtbf_s))});
   for (const uint64_t every : compared(best))
     all.push_back({every, hardware::expected_useful_share(interrupted, every),
                    hardware::simulated_useful_share(interrupted, every, duration_s, a.runs, a.seed)});
@@ -75,10 +94,12 @@ int show_interruptions(const simulate_arguments& a) {
                        {"step_s", interrupted.step_s},
                        {"save_s", interrupted.save_s},
                        {"restart_s", interrupted.restart_s},
+                       {"nodes", found->nodes},
                        {"mtbf_s", interrupted.mtbf_s},
                        {"best_every_steps", best},
                        {"expected_share", best_share},
                        {"youngs_every_steps", hardware::youngs_every_steps(interrupted)},
+                       {"dalys_every_steps", hardware::dalys_every_steps(interrupted)},
                        {"compared", rows}}
                     .dump(2, ' ', false, object::error_handler_t::replace) +
                 "\n")
@@ -86,14 +107,17 @@ int show_interruptions(const simulate_arguments& a) {
                stdout);
     return 0;
   }
-  const auto time = [](double s) { return value_text(hardware::quantity::step, s); };
+  const std::string of_nodes = a.is_of_node ? fmt::format(" (one of {:g} nodes, each of which fails every {})",
+                                                          found->nodes, long_time_text(a.mtbf_s))
+                                            : std::string();
   std::string out = fmt::format(
-      "{} on {} {}, a failure of the job every {}: {} of the time is useful with checkpoint.every_steps: {}\n"
+      "{} on {} {}, a failure of the job every {}{}: {} of the time is useful with checkpoint.every_steps: {}\n"
       "a step takes {}, a checkpoint {} ({:g} bytes a parameter, {:g} GB/s from each rank), a restart {}\n"
-      "Young's estimate is {} steps\n\n",
-      core::printable_line(a.file), job.ranks, by->on.name, time(interrupted.mtbf_s), percent_text(100 * best_share),
-      best, time(interrupted.step_s), time(interrupted.save_s), saved_bytes_per_parameter, a.write_gb_per_s,
-      time(interrupted.restart_s), hardware::youngs_every_steps(interrupted));
+      "Daly's estimate is {}, Young's {}\n\n",
+      core::printable_line(a.file), job.ranks, by->on.name, long_time_text(interrupted.mtbf_s), of_nodes,
+      percent_text(100 * best_share), best, long_time_text(interrupted.step_s), long_time_text(interrupted.save_s),
+      saved_bytes_per_parameter, a.write_gb_per_s, long_time_text(interrupted.restart_s),
+      steps_text(hardware::dalys_every_steps(interrupted)), steps_text(hardware::youngs_every_steps(interrupted)));
   std::vector<std::vector<std::string>> rows{
       {"every_steps", "expected", fmt::format("{} runs of {:g} hours", a.runs, a.hours), "standard error"}};
   for (const auto& one : all)

@@ -13,7 +13,7 @@ std::optional<config::loaded> load_with_ranks(const simulate_arguments& a, std::
   common_arguments job_of = a;
   const auto loaded = load_configuration(job_of, std::nullopt, intent::plan, config::reading::job, {}, false);
   if (!loaded) {
-    if (const auto alone = before_ranks(job_of)) {
+    if (const auto alone = before_ranks(job_of, a.ranks)) {
       const auto more = overrides_for(*alone, a.ranks);
       if (!more) {
         static_cast<void>(failed(more.error()));

@@ -11,6 +11,7 @@
 #include "apps/base/idle_options.hpp"
 #include "apps/base/integer_options.hpp"
 #include "apps/plan/rate_options.hpp"
+#include "apps/simulate/sweep.hpp"
 #include "config/document/scalars.hpp"
 #include "core/text.hpp"
 #include "hardware/catalogue.hpp"
@@ -77,24 +78,21 @@ simulate_command::simulate_command(CLI::App& parent)
   command_->add_option("--memory", a.memory_bytes, "memory of a GPU for --search, e.g. 80GiB; by default the card's")
       ->transform(CLI::AsSizeValue(false))
       ->needs(search);
-  auto* mtbf = command_->add_option("--mtbf", a.mtbf,
-                                    "with a job and --hardware: mean time between failures of the job, such as 6h: the "
-                                    "useful share of time, and the best checkpoint.every_steps");
+  command_->add_option("--mtbf", a.mtbf,
+                       "with --hardware: mean time between failures of the job, such as 6h: the useful share of time, "
+                       "and the best checkpoint.every_steps");
+  command_->add_option("--mtbf-node", a.mtbf_node, "the same of one node, such as 720h");
   command_->add_option("--hours", a.hours, "length of each simulated run with failures")
       ->check(positive_number(false))
-      ->needs(mtbf)
       ->capture_default_str();
   command_->add_option("--runs", a.runs, "how many runs with failures are simulated")
       ->check(CLI::Range(uint64_t{2}, uint64_t{1'000'000}))
-      ->needs(mtbf)
       ->capture_default_str();
   command_->add_option("--restart", a.restart_s, "seconds from a failure to the next step")
       ->check(positive_number(false))
-      ->needs(mtbf)
       ->capture_default_str();
   command_->add_option("--write", a.write_gb_per_s, "GB/s with which each rank writes its part of a checkpoint")
       ->check(positive_number(false))
-      ->needs(mtbf)
       ->capture_default_str();
   command_->add_option("--out", a.measured.out, "write every prediction of --table or --sweep to this CSV file");
   add_json(*command_, a.form);
@@ -132,17 +130,31 @@ core::result<void> simulate_command::read_network() {
   return {};
 }
 
+core::result<void> simulate_command::read_mtbf() {
+  auto& a = arguments_;
+  if (!a.mtbf.empty() && !a.mtbf_node.empty()) return core::refused("--mtbf and --mtbf-node: wanted one of them");
+  if (!predicts_failures()) return {};
+  a.is_of_node = !a.mtbf_node.empty();
+  const auto& typed = a.is_of_node ? a.mtbf_node : a.mtbf;
+  const auto seconds =
+      config::seconds_in({.kind = config::node_kind::plain, .at = {}, .text = typed, .items = {}, .entries = {}});
+  if (!seconds || !(*seconds > 0))
+    return core::refused(fmt::format("{}: wanted a time above 0, such as 6h or 30min, got {}",
+                                     a.is_of_node ? "--mtbf-node" : "--mtbf", core::shown(typed)));
+  a.mtbf_s = *seconds;
+  return {};
+}
+
 core::result<void> simulate_command::check_options() {
-  if (predicts_failures()) {
-    const auto seconds = config::seconds_in(
-        {.kind = config::node_kind::plain, .at = {}, .text = arguments_.mtbf, .items = {}, .entries = {}});
-    if (!seconds || !(*seconds > 0))
-      return core::refused(
-          fmt::format("--mtbf: wanted a time above 0, such as 6h or 30min, got {}", core::shown(arguments_.mtbf)));
-    arguments_.mtbf_s = *seconds;
-  }
+  TROUPE_TRY(read_mtbf());
   if (sweeps() + searches() + predicts_failures() > 1)
     return core::refused("--sweep, --search and --mtbf: wanted one of them");
+  for (const auto& assignment : arguments_.set)
+    for (const char* key : {"parallel.data", "parallel.ranks"})
+      if (arguments_.ranks > 0 &&
+          is_within(key, core::trimmed(std::string_view(assignment).substr(0, assignment.find('=')))))
+        return core::refused(
+            fmt::format("--ranks: sets {}, which --set {} sets, too; give one of them", key, core::shown(assignment)));
   if (arguments_.file.empty() && !reads_table())
     return core::refused("simulate: wanted the file of a job, or --table FILE.csv with measurements to predict");
   if (!arguments_.file.empty() && reads_table())
@@ -156,9 +168,8 @@ core::result<void> simulate_command::check_options() {
   TROUPE_TRY(refuse_idle(
       given_in(*command_),
       {{reads_table() || sweeps(), "a table of measurements, --table, and --sweep", {"--out"}},
-       {predicts_job(),
-        "a job with --hardware",
-        {"--sweep", "--search", "--memory", "--mtbf", "--hours", "--runs", "--restart", "--write"}},
+       {predicts_job(), "a job with --hardware", {"--sweep", "--search", "--memory", "--mtbf", "--mtbf-node"}},
+       {predicts_failures(), "--mtbf and --mtbf-node", {"--hours", "--runs", "--restart", "--write"}},
        {!reads_table() && (!predicts_job() || predicts_failures()),
         "a job on the virtual clock (with --hardware: --actors), and --mtbf",
         {"--seed"}},

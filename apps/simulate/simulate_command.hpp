@@ -33,7 +33,9 @@ struct simulate_arguments : common_arguments, rate_arguments {
   bool actors = false;              ///< with --hardware: the actors of the plans run by its constants
   uint64_t memory_bytes = 0;        ///< memory of a GPU that a search may use; 0: that of the card
   std::string mtbf;                 ///< mean time between failures of the job, as typed; empty: none are predicted
-  double mtbf_s = 0;                ///< the same in seconds
+  std::string mtbf_node;            ///< mean time between failures of one node, as typed; empty: not given
+  double mtbf_s = 0;                ///< whichever of the two is given, in seconds
+  bool is_of_node = false;          ///< mtbf_s is that of one node
   double hours = 100;               ///< length of a simulated run with failures
   uint64_t runs = 200;              ///< number of such runs
   double restart_s = 300;           ///< seconds from a failure to the first step after it
@@ -49,7 +51,7 @@ class simulate_command : public program_command {
   [[nodiscard]] const simulate_arguments& arguments() const { return arguments_; }
   [[nodiscard]] bool sweeps() const { return !arguments_.sweeps.empty(); }
   [[nodiscard]] bool searches() const { return arguments_.searches; }
-  [[nodiscard]] bool predicts_failures() const { return !arguments_.mtbf.empty(); }
+  [[nodiscard]] bool predicts_failures() const { return !arguments_.mtbf.empty() || !arguments_.mtbf_node.empty(); }
   /// True if the rows of a table are predicted, and no job is simulated.
   [[nodiscard]] bool reads_table() const { return !arguments_.measured.table.empty(); }
   /// True if a job is predicted on the hardware that --hardware names, and not simulated.
@@ -63,6 +65,7 @@ class simulate_command : public program_command {
   core::result<void> check_options();
 
  private:
+  core::result<void> read_mtbf();
   core::result<void> read_network();
 
   simulate_arguments arguments_;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -60,6 +60,12 @@ core::result<bool> add_range(std::string_view text, const std::string& key, std:
   }
 }
 
+/// Returns the value as it is compared: numbers of one value have one text.
+std::string compared(const std::string& value) {
+  const auto number = core::number_of<double>(value);
+  return number ? fmt::format("{}", *number) : value;
+}
+
 core::result<void> check_key(const std::string& key) {
   const size_t dot = key.rfind('.');
   const std::string section = dot == std::string::npos ? "" : key.substr(0, dot);
@@ -86,24 +92,52 @@ core::result<sweep_axis> read_axis(std::string_view text) {
     if (out.values.size() > sweep_points_max)
       return core::refused(fmt::format("--sweep {}: wanted at most {} values", out.key, sweep_points_max));
   }
-  auto sorted = out.values;
-  std::ranges::sort(sorted);
-  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-    return core::refused(fmt::format("--sweep {}: the value {} is given twice", out.key, core::shown(*twice)));
+  std::map<std::string, std::string> seen;  // [compared()]: the value as typed
+  for (const auto& value : out.values) {
+    const auto [first, is_new] = seen.try_emplace(compared(value), value);
+    if (is_new) continue;
+    return core::refused(first->second == value
+                             ? fmt::format("--sweep {}: the value {} is given twice", out.key, core::shown(value))
+                             : fmt::format("--sweep {}: {} and {} are one value", out.key, core::shown(first->second),
+                                           core::shown(value)));
+  }
   return out;
 }
 
+bool is_within(std::string_view key, std::string_view section) {
+  return key == section || (key.starts_with(section) && key[section.size()] == '.');
+}
+
 core::result<uint64_t> points_of(std::span<const sweep_axis> axes) {
-  uint64_t out = 1;
+  double all = 1;
   for (size_t i = 0; i < axes.size(); ++i) {
-    for (size_t k = 0; k < i; ++k)
+    for (size_t k = 0; k < i; ++k) {
       if (axes[k].key == axes[i].key)
         return core::refused(fmt::format("--sweep {}: given twice; write all values in one list", axes[i].key));
-    out *= axes[i].values.size();
-    if (out > sweep_points_max)
-      return core::refused(fmt::format("--sweep: wanted at most {} points, got {} or more", sweep_points_max, out));
+      if (is_within(axes[k].key, axes[i].key) || is_within(axes[i].key, axes[k].key))
+        return core::refused(
+            fmt::format("--sweep: {} and {} set the same keys; sweep one of them", axes[k].key, axes[i].key));
+    }
+    all *= static_cast<double>(axes[i].values.size());
   }
-  return out;
+  if (all > static_cast<double>(sweep_points_max))
+    return core::refused(fmt::format("--sweep: wanted at most {} points, got {:.0f}", sweep_points_max, all));
+  return static_cast<uint64_t>(all);
+}
+
+core::result<void> check_free(std::span<const sweep_axis> axes, std::span<const std::string> set, bool sets_ranks) {
+  for (const auto& axis : axes) {
+    for (const auto& assignment : set) {
+      const std::string key(core::trimmed(std::string_view(assignment).substr(0, assignment.find('='))));
+      if (is_within(axis.key, key) || is_within(key, axis.key))
+        return core::refused(
+            fmt::format("--sweep {}: --set {} sets it, too; give one of them", axis.key, core::shown(assignment)));
+    }
+    for (const char* key : {"parallel.data", "parallel.ranks"})
+      if (sets_ranks && is_within(key, axis.key))
+        return core::refused(fmt::format("--sweep {}: --ranks sets {}; give one of them", axis.key, key));
+  }
+  return {};
 }
 
 std::vector<std::string> overrides_at(std::span<const sweep_axis> axes, uint64_t point) {

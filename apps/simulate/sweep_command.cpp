@@ -56,6 +56,7 @@ core::result<swept> sweep(const simulate_arguments& a, const hardware::stack& by
     out.axes.push_back(std::move(axis));
   }
   TROUPE_ASSIGN(out.all, points_of(out.axes));
+  TROUPE_TRY(check_free(out.axes, a.set, a.ranks > 0));
   for (uint64_t i = 0; i < out.all; ++i) {
     const auto set = overrides_at(out.axes, i);
     common_arguments job = a;

@@ -142,17 +142,17 @@ BOOST_AUTO_TEST_CASE(the_actors_of_a_job_run_by_the_constants_of_a_card) {
   const example_folder f;
   // A model whose products are large enough for a card: one with little to wait for takes nearly what the closed form
   // of the stack predicts, as both have the same terms for computing.
-  const std::vector<std::string> large{
-      "--set", "model.n_layer=8",         "--set", "model.n_embd=4096",      "--set", "model.n_head=32",
-      "--set", "model.n_positions=2048",  "--set", "model.vocab_size=50304", "--set", "bf16.enabled=true",
-      "--set", "parallel.pipeline=1",     "--set", "parallel.data=8",        "--set", "zero_optimization.stage=1",
-      "--set", "gradient_order=per_step", "--json"};
+  const std::vector<std::string> large{"--set", "model.n_layer=8",         "--set", "model.n_embd=4096",
+                                       "--set", "model.n_head=32",         "--set", "model.n_positions=2048",
+                                       "--set", "model.vocab_size=50304",  "--set", "bf16.enabled=true",
+                                       "--set", "parallel.pipeline=1",     "--set", "zero_optimization.stage=1",
+                                       "--set", "gradient_order=per_step", "--json"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), large.begin(), large.end());
     return nlohmann::json::parse(check_exit(0, f.predicted("cut.yaml", "h100", more)).out);
   };
-  const auto closed = with({});
-  const auto run = with({"--actors"});
+  const auto closed = with({"--ranks", "8"});
+  const auto run = with({"--ranks", "8", "--actors"});
   BOOST_TEST(run.at("format") == "troupe simulation");
   BOOST_TEST(run.at("predicted_step_s").is_null());
   BOOST_TEST(run.at("card").at("stack") == "megatron_h100");

@@ -31,6 +31,17 @@ BOOST_AUTO_TEST_CASE(the_best_interval_beats_all_others_and_is_near_youngs) {
   BOOST_TEST(youngs_every_steps({.step_s = 100, .save_s = 0, .restart_s = 1, .mtbf_s = 50}) == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(dalys_estimate_is_nearer_than_youngs_where_saves_are_long) {
+  // A save of 600 s and a failure an hour: sqrt(2 x 600 x 3600) = 2078 s; Daly takes 1.1 of it, less the save.
+  const interrupted_job job{.step_s = 10, .save_s = 600, .restart_s = 60, .mtbf_s = 3600};
+  BOOST_TEST(youngs_every_steps(job) == 208U);
+  BOOST_TEST(dalys_every_steps(job) == 170U);
+  const double best = double(best_every_steps(job));
+  BOOST_TEST(std::abs(double(dalys_every_steps(job)) / best - 1) < 0.05, best);
+  BOOST_TEST(std::abs(double(youngs_every_steps(job)) / best - 1) > 0.15, best);
+  BOOST_TEST(dalys_every_steps({.step_s = 10, .save_s = 1000, .restart_s = 60, .mtbf_s = 400}) == 40U);
+}
+
 BOOST_AUTO_TEST_CASE(a_job_that_hardly_ever_fails_does_little_else_than_steps) {
   const interrupted_job job{.step_s = 1, .save_s = 1, .restart_s = 60, .mtbf_s = 1e12};
   BOOST_TEST(std::abs(expected_useful_share(job, 99) - 0.99) < 1e-6);

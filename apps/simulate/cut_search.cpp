@@ -153,10 +153,11 @@ core::result<cut_search> search_cuts(const config::job_config& job, const models
                                      step == nullptr ? "steps" : "memory"));
   cut_search out;
   const auto refuse = [&](const std::string& why) { ++out.refused[why]; };
+  const auto counted = count_model(spec, sequence);
   for (const auto& cut : hardware::cuts_of(space_of(job, spec, sequence, ranks, by))) {
     if (!fixed.allow(cut, job)) continue;
     ++out.enumerated;
-    const auto workload = workload_of_job(with_cut(job, cut), spec, sequence, by);
+    const auto workload = workload_of_job(with_cut(job, cut), spec, sequence, by, counted);
     if (!workload) {
       for (const auto& why : workload.error()) refuse(why);
       continue;

@@ -204,11 +204,24 @@ double counted_parameters(const hardware::workload& w, const models::model_spec&
 
 }  // namespace
 
+counted_model count_model(const models::model_spec& spec, uint64_t sequence) {
+  constexpr uint64_t samples = 1, element_bytes = 2;
+  const auto table = models::make_model_table(spec, samples, sequence, element_bytes);
+  return {table.numel(), table.step_flops()};
+}
+
 tl::expected<job_workload, std::vector<std::string>> workload_of_job(const config::job_config& job,
                                                                      const models::model_spec& spec, uint64_t sequence,
                                                                      const hardware::stack& by) {
+  return workload_of_job(job, spec, sequence, by, count_model(spec, sequence));
+}
+
+tl::expected<job_workload, std::vector<std::string>> workload_of_job(const config::job_config& job,
+                                                                     const models::model_spec& spec, uint64_t sequence,
+                                                                     const hardware::stack& by,
+                                                                     const counted_model& model) {
   // Parameters of norms and of some biases are no part of the cost model's count.
-  constexpr double most_uncounted = 0.02, element_bytes = 2;
+  constexpr double most_uncounted = 0.02;
   inexpressible problems;
   const auto* const form = hardware::step_form_of(by);
   if (form == nullptr)
@@ -223,9 +236,7 @@ tl::expected<job_workload, std::vector<std::string>> workload_of_job(const confi
 
   job_workload out;
   out.what = expressed(job, spec, sequence, *form);
-  const auto table = models::make_model_table(spec, job.train_micro_batch_size_per_gpu, sequence,
-                                              static_cast<uint64_t>(element_bytes));
-  out.parameters = table.numel();
+  out.parameters = model.parameters;
   const double counted = counted_parameters(out.what, spec);
   problems.when(
       std::abs(counted / double(out.parameters) - 1) > most_uncounted, "model",
@@ -236,7 +247,7 @@ tl::expected<job_workload, std::vector<std::string>> workload_of_job(const confi
   out.ranks = job.parallel.ranks();
   out.global_batch = job.train_batch_size;
   out.sequence = sequence;
-  out.step_flops = table.step_flops() * out.what.micro_batches * out.what.data;
+  out.step_flops = model.sample_flops * double(out.global_batch);
   out.reduced_bytes = out.what.reduce_bytes;
   out.summed_bytes = out.what.main_grad_bytes;
   return out;

@@ -27,12 +27,26 @@ struct job_workload {
   double summed_bytes = 2;    ///< bytes of an element of the gradients that a rank adds up
 };
 
+/// What is counted in a model's table, which does not depend on how its job is cut.
+struct counted_model {
+  uint64_t parameters = 0;
+  double sample_flops = 0;  ///< of forward and backward of one sample, without what is recomputed
+};
+
+/// Counts a model with samples of `sequence` tokens.
+counted_model count_model(const models::model_spec& spec, uint64_t sequence);
+
 /// Returns the workload of a job with the model `spec` and samples of `sequence` tokens, as the software of `by`
 /// computes it. Otherwise returns one sentence for each thing that a workload cannot express, which begins with its
 /// key.
 tl::expected<job_workload, std::vector<std::string>> workload_of_job(const config::job_config& job,
                                                                      const models::model_spec& spec, uint64_t sequence,
                                                                      const hardware::stack& by);
+/// Returns the same for a model that was counted: for many jobs of one model.
+tl::expected<job_workload, std::vector<std::string>> workload_of_job(const config::job_config& job,
+                                                                     const models::model_spec& spec, uint64_t sequence,
+                                                                     const hardware::stack& by,
+                                                                     const counted_model& model);
 
 /// Returns the number of data ranks with which a job of these degrees has `ranks` ranks. Refused, with the nearest
 /// possible numbers, if the product of the other degrees does not divide it.

@@ -128,7 +128,8 @@ BOOST_AUTO_TEST_CASE(a_page_draws_predicted_lanes_above_measured_ones) {
   BOOST_TEST(has(page, "The lanes are those of step 3, whose length is the median."));
   BOOST_TEST(!has(page, "predicted ms"));
   size_t events = 0, bars = 0;
-  for (const auto& e : json::parse(scratch_folder::read(f.folder / "out/trace.json")).at("traceEvents"))
+  const auto trace_1 = json::parse(scratch_folder::read(f.folder / "out/trace.json"));
+  for (const auto& e : trace_1.at("traceEvents"))
     if (e.at("ph") == "X" && e.at("args").value("step", -1) == 3) ++events;
   for (const auto& row : measured.at("rows")) {
     BOOST_TEST(row[2] == 0);

@@ -39,9 +39,13 @@ struct watched {
 };
 
 watched train(const scratch_folder& folder, const std::vector<std::string>& more, uint64_t data_limit) {
-  std::vector<std::string> command = {
-      troupe::places::troupe_binary, "train",  std::string(troupe::places::source_dir) + "/examples/beyond_memory.yaml", "--steps", "3",
-      "--json",      "--fresh"};
+  std::vector<std::string> command = {troupe::places::troupe_binary,
+                                      "train",
+                                      std::string(troupe::places::source_dir) + "/examples/beyond_memory.yaml",
+                                      "--steps",
+                                      "3",
+                                      "--json",
+                                      "--fresh"};
   for (const char* section : {"offload_param", "offload_optimizer"}) {
     command.emplace_back("--set");
     command.push_back("zero_optimization." + std::string(section) + ".nvme_path=" + (folder / "nvme").string());
@@ -115,8 +119,9 @@ BOOST_AUTO_TEST_CASE(checkpoints_beside_a_budget_take_of_it_what_it_can_spare) {
   BOOST_TEST(std::filesystem::exists(folder / "out/checkpoints/step-00000002/manifest.json"));
   BOOST_TEST(std::filesystem::exists(folder / "out/checkpoints/step-00000003/manifest.json"));
   // A staging size set by the user is not reduced, and the refusal names it as the memory that does not fit.
-  const auto too_much = train(
-      folder, {"--set", "checkpoint.every_steps=2", "--set", "checkpoint.staging_bytes=64MiB", "--set", "output=out"}, 0);
+  const auto too_much =
+      train(folder,
+            {"--set", "checkpoint.every_steps=2", "--set", "checkpoint.staging_bytes=64MiB", "--set", "output=out"}, 0);
   BOOST_TEST(too_much.did.code == 2);
   BOOST_TEST(has(too_much.did.err, " MiB of each rank (checkpoint.staging_bytes)"), too_much.did.err);
 }

@@ -87,8 +87,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_evaluated_is_refused_by_name) {
   check_refused({"run", "--choices", "text.txt"}, "line 1: ");
   trained().folder.write("one.txt", "a");
   check_refused({"run", "--text", "one.txt"}, "--text: wanted at least 2 tokens, 'one.txt' has 1");
-  trained().folder.write("long.jsonl", "{\"context\": \"a\", \"choices\": [\"" + std::string(64, 'b') +
-                                           "\", \"c\"], \"answer\": 0}\n");
+  trained().folder.write(
+      "long.jsonl", "{\"context\": \"a\", \"choices\": [\"" + std::string(64, 'b') + "\", \"c\"], \"answer\": 0}\n");
   check_refused({"run", "--choices", "long.jsonl"},
                 "line 1: choice 0: wanted at most 64 tokens, which the model reads, got 65");
 }

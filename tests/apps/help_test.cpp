@@ -92,7 +92,8 @@ BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
     fs::copy(fs::path(troupe::places::source_dir) / "examples" / file, at.folder / "examples" / file);
   const auto type = [&](const std::string& line) {
     return run({"/bin/sh", "-c", "exec 2>&1\n" + line}, at.folder.path(), [&] {
-      const std::string path = fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
+      const std::string path =
+          fs::path(troupe::places::troupe_binary).parent_path().string() + ":" + std::getenv("PATH");
       ::setenv("PATH", path.c_str(), 1);
       ::setenv("HOME", at.folder.path().c_str(), 1);
     });
@@ -101,8 +102,8 @@ BOOST_AUTO_TEST_CASE(the_examples_work_from_an_installed_folder) {
   add_commands(at, {}, commands);
 
   fs::remove(at.folder / "job.yaml");  // the file must not exist, because `init` creates it
-  process live({troupe::places::troupe_binary, "train", "examples/smallest.yaml", "--steps", "1000000", "--set", "output=run", "--set",
-                "checkpoint.every_steps=1000000", "--json"},
+  process live({troupe::places::troupe_binary, "train", "examples/smallest.yaml", "--steps", "1000000", "--set",
+                "output=run", "--set", "checkpoint.every_steps=1000000", "--json"},
                at.folder.path());
   BOOST_TEST_REQUIRE(live.wait_for("\"step\""));
   for (const char* command : {"status", "diagnose", "pause", "resume", "save", "stop"}) {

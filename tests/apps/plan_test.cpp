@@ -70,7 +70,8 @@ BOOST_AUTO_TEST_CASE(a_page_draws_the_predicted_step_of_every_rank) {
     bars += row[3].size() / 4;
   }
   std::map<std::string, double> starts_us;  // rank and name: start in the trace
-  for (const auto& e : nlohmann::json::parse(scratch_folder::read(f.folder / "t.json")).at("traceEvents")) {
+  const auto trace = nlohmann::json::parse(scratch_folder::read(f.folder / "t.json"));
+  for (const auto& e : trace.at("traceEvents")) {
     if (e.at("ph") != "X") continue;
     ++events;
     starts_us[fmt::format("{} {}", e.at("pid").get<int>(), e.at("name").get<std::string>())] = e.at("ts");

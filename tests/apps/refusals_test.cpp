@@ -112,7 +112,8 @@ std::vector<refusal> all_refusals() {
        smallest.substr(0, 0) + replaced(smallest, "corpus.txt", "corpus.txt, sequence_length: 65"),
        "64 positions, got 65"},
       {"heads do not divide", replaced(smallest, "n_head: 4", "n_head: 5"), "n_head"},
-      {"budget", smallest + "cluster: {host_memory_budget: 100000}\n", "its share of cluster.host_memory_budget is ", 1},
+      {"budget", smallest + "cluster: {host_memory_budget: 100000}\n", "its share of cluster.host_memory_budget is ",
+       1},
   };
 }
 

@@ -1,4 +1,5 @@
-// Tests that every program and every kind of job handle the signals listed in core/system/signal_table.hpp in the same way.
+// Tests that every program and every kind of job handle the signals listed in core/system/signal_table.hpp in the same
+// way.
 #include <chrono>
 #include <csignal>
 #include <memory>

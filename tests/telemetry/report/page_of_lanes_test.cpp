@@ -18,7 +18,7 @@
 #include "telemetry/analysis/step_maker.hpp"
 #include "tests/telemetry/spans_of.hpp"
 
-BOOST_AUTO_TEST_SUITE(lanes_page_of)
+BOOST_AUTO_TEST_SUITE(page_of_lanes)
 
 using namespace troupe;
 using namespace troupe::telemetry;

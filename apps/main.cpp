@@ -47,6 +47,7 @@
 #include "apps/simulate/simulate_command.hpp"
 #include "apps/simulate/sweep_command.hpp"
 #include "apps/simulate/table_prediction.hpp"
+#include "apps/tune/tune_command.hpp"
 
 namespace {
 
@@ -105,6 +106,7 @@ int run(int argc, char** argv) {
   apps::simulate_command simulate(app);
   apps::schedule_command schedule(app);
   apps::calibrate_command calibrate(app);
+  apps::tune_command tune(app);
   apps::analyse_command analyse(app);
   apps::config_command configuration(app);
   apps::data_command data(app);
@@ -145,6 +147,7 @@ int run(int argc, char** argv) {
     if (const auto ok = calibrate.check_options(); !ok) return apps::failed(ok.error());
     return calibrate.measures() ? execute_trainer(argc, argv) : calibrate.run();
   }
+  if (tune.chosen()) return tune.run();
   if (analyse.chosen()) return analyse.run();
   if (checkpoint.chosen()) return checkpoint.run();
   if (compress.chosen()) return compress.computes() ? execute_trainer(argc, argv) : compress.run({});

@@ -37,12 +37,6 @@ uint64_t most_states(const step_plans& plans) {
   return out * plans.ranks();
 }
 
-double predicted_step(const step_plans& plans, const plan::cost_model& costs, uint32_t cores) {
-  std::vector<uint32_t> stands_for;
-  for (const auto& c : plans.classes()) stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
-  return plan::predict_on_cores(plans.plans(), costs, cores, std::move(stands_for));
-}
-
 class lister {
  public:
   lister(const config::job_config& c, const tables_for& own, const plan::cost_model* costs, const go_on& go_on)
@@ -100,7 +94,7 @@ class lister {
     if (!b) return {};
     way.size = size_of(b->train);
     for (const auto& p : b->train.plans()) way.rank_bytes = std::max(way.rank_bytes, p->memory.total());
-    way.predicted_s = predicted_step(b->train, b->costs, cores);
+    way.predicted_s = predicted_step_s(b->train, b->costs, cores);
     TROUPE_ASSIGN(auto least, least_budget_of(*b));
     way.least_budget = least;
     if (way.lacks_memory) raise_until_it_fits(way, job);
@@ -143,6 +137,12 @@ std::string step_text(const listed_way& way) {
 }
 
 }  // namespace
+
+double predicted_step_s(const step_plans& plans, const plan::cost_model& costs, uint32_t cores) {
+  std::vector<uint32_t> stands_for;
+  for (const auto& c : plans.classes()) stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
+  return plan::predict_on_cores(plans.plans(), costs, cores, std::move(stands_for));
+}
 
 core::result<degree_list> list_degrees(const config::job_config& config, const tables_for& own,
                                        const plan::cost_model* costs, const go_on& go_on) {

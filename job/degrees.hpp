@@ -79,6 +79,9 @@ std::string degrees_as_table(const degree_list& list);
 /// Returns all divisions as JSON, with bytes and seconds; `chosen` is the index of the chosen division.
 std::string degrees_as_json(const degree_list& list);
 
+/// Returns the predicted seconds of a step with these plans, if all ranks run on `cores` cores of this machine.
+double predicted_step_s(const step_plans& plans, const plan::cost_model& costs, uint32_t cores);
+
 /// Converts the list to the form in which the run's folder stores it.
 degree_profile profile_of(const degree_list& list);
 

@@ -26,6 +26,7 @@ constexpr command_example examples[] = {
     {"schedule", "troupe schedule 1f1b --ranks 4 --micro-batches 8"},
     {"simulate", "troupe simulate --table examples/steps_h100.csv --hardware megatron_h100"},
     {"calibrate", "troupe calibrate --fit examples/steps_h100.csv --hardware megatron_h100 --out own.yaml"},
+    {"tune", "troupe tune examples/smallest.yaml --set parallel.context=1 --trials 2"},
     {"analyse", "troupe analyse run"},
     {"config", "troupe config check examples/smallest.yaml"},
     {"config check", "troupe config check examples/smallest.yaml --set seed=2"},

@@ -1,5 +1,5 @@
-// Owns a child process of `troupe tune`: starts it apart from the terminal's signals, reads its output, sums its memory,
-// and ends it together with the processes that it has started. Decides nothing about when.
+// Owns a child process of `troupe tune`: starts it apart from the terminal's signals, reads its output, sums its
+// memory, and ends it together with the processes that it has started. Decides nothing about when.
 #pragma once
 
 #include <sys/types.h>

@@ -22,7 +22,8 @@ constexpr double trial_grace_s = 5;
 std::string failure_of(int code, const std::string& error) {
   std::string_view text = error;
   if (constexpr std::string_view begin = "troupe: error: "; text.starts_with(begin)) text.remove_prefix(begin.size());
-  const std::string ended = code > 128 ? fmt::format("signal {} ended it", code - 128) : fmt::format("exit code {}", code);
+  const std::string ended =
+      code > 128 ? fmt::format("signal {} ended it", code - 128) : fmt::format("exit code {}", code);
   return text.empty() ? ended : fmt::format("{}: {}", ended, core::shown(text, 300));
 }
 
@@ -52,8 +53,8 @@ trial_result run_trial(const std::vector<std::string>& command, const trial_limi
     const uint64_t held = program.memory_bytes();
     out.peak_bytes = std::max(out.peak_bytes, held);
     if (limits.memory_bytes > 0 && held > limits.memory_bytes) {
-      out.failure = fmt::format("outgrew the memory: {} of {}", core::human_bytes(held),
-                                core::human_bytes(limits.memory_bytes));
+      out.failure =
+          fmt::format("outgrew the memory: {} of {}", core::human_bytes(held), core::human_bytes(limits.memory_bytes));
       program.end(0);
     } else if (core::seconds_since(step_ns) > limits.patience_s) {
       out.failure = fmt::format("hung: no step for {:.4g} s after {} steps", limits.patience_s, events.steps());

@@ -28,8 +28,8 @@ struct tried_schedule {
 };
 
 /// The schedules that are tried. `gpipe` and `looped_bfs` idle as long as 1F1B does and hold more activations.
-constexpr tried_schedule tried_schedules[] = {{"1f1b", 0},  {"interleaved_1f1b", 2}, {"zb_h1", 0},      {"zb_h2", 0},
-                                              {"zb1p", 2},  {"zb_v", 0},             {"dual_pipe_v", 0}};
+constexpr tried_schedule tried_schedules[] = {
+    {"1f1b", 0}, {"interleaved_1f1b", 2}, {"zb_h1", 0}, {"zb_h2", 0}, {"zb1p", 2}, {"zb_v", 0}, {"dual_pipe_v", 0}};
 
 std::vector<uint64_t> all_divisors_of(uint64_t n) {
   std::vector<uint64_t> out;

@@ -55,9 +55,11 @@ std::string example_in(const std::string& help) {
   return at == std::string::npos ? "" : help.substr(at + 9, help.find('\n', at) - at - 9);
 }
 
-/// Returns true for commands that measure for minutes, or need other machines or an adapter.
+/// Returns true for commands that measure for minutes, or need other machines or an adapter; the example of `tune`,
+/// which measures the machine first, is run by tests/apps/tune_test.cpp.
 bool is_costly(const std::string& command) {
-  for (const char* one : {"io tune", "agent", "launch", "replace", "checkpoint merge-adapter", "checkpoint to-peft"})
+  for (const char* one :
+       {"io tune", "tune", "agent", "launch", "replace", "checkpoint merge-adapter", "checkpoint to-peft"})
     if (command == one) return true;
   return false;
 }

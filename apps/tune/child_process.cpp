@@ -180,6 +180,7 @@ void child_process::end(double grace_s) {
   while (!ended() && core::seconds_since(begin_ns) < grace_s) listen(ending_poll_ms, [](std::string_view) {});
   kill();
   while (!ended()) listen(ending_poll_ms, [](std::string_view) {});
+  ::kill(-pid_, SIGKILL);  // processes of the program's group that it has left behind
 }
 
 uint64_t child_process::memory_bytes() const {

@@ -38,7 +38,7 @@ class child_process {
   void ask_to_end() const;
   /// Kills the program and all processes that it has started.
   void kill() const;
-  /// Asks the program to end, and kills it if it has not ended after `grace_s` seconds.
+  /// Asks the program to end, kills it if it has not ended after `grace_s` seconds, and kills what it leaves behind.
   void end(double grace_s);
 
   /// Returns the bytes of memory that belong to the program and to the processes that it has started: without pages of

@@ -12,7 +12,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train sft cut survive cluster cuda gpu-check install package package-check wheel wheel-check soak asan tsan mutants fuzz bench foresight peer format tidy docs clean
+.PHONY: help setup build test train sft cut survive cluster cuda gpu-check install package package-check wheel wheel-check soak asan tsan mutants fuzz bench foresight tune-grid peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,6 +142,9 @@ bench: setup ## runs Troupe, PyTorch and DeepSpeed in turn and writes docs/bench
 
 foresight: build ## calibrates this machine, predicts eight jobs, trains them, and prints both; the errors on tables (TABLES=FOLDER)
 	@python3 tests/foresight/foresight.py
+
+tune-grid: build ## tunes three small models, once over the full grid and once as users do, and compares picks and times (long; ARGS: names of models)
+	@python3 tests/foresight/tune_grid.py $(ARGS)
 
 peer: build ## installs PyTorch, transformers, DeepSpeed and TensorBoard into .peer and makes the tests' fixtures and timings with them
 	@tests/peer/setup.sh

@@ -80,7 +80,7 @@ trial_result run_trial(const std::vector<std::string>& command, const trial_limi
 }
 
 std::vector<std::string> quiet_overrides(const config::job_config& c, const std::filesystem::path& output) {
-  std::vector<std::string> out{"output=" + output.string()};
+  std::vector<std::string> out{fmt::format("output={}", output.string())};
   const auto set = [&](bool acts, const char* text) {
     if (acts) out.emplace_back(text);
   };

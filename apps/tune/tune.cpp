@@ -91,7 +91,7 @@ core::result<std::vector<sweep_axis>> over_axes(const std::vector<std::string>& 
   constexpr std::string_view begin = "--sweep";
   const auto of_over = [&](const core::error& e) {
     const bool is_of_sweep = e.text.starts_with(begin);
-    return core::fail(e.kind, is_of_sweep ? "--over" + e.text.substr(begin.size()) : e.text);
+    return core::fail(e.kind, is_of_sweep ? fmt::format("--over{}", e.text.substr(begin.size())) : e.text);
   };
   std::vector<sweep_axis> out;
   for (const auto& text : texts) {
@@ -139,7 +139,7 @@ compared_ways ways_of(const common_arguments& job, const config::job_config& c, 
   const auto loaded = checked_configuration(open, intent::plan);
   if (!loaded) {
     const auto why = sentences_of(loaded.error());
-    out.note = "degrees stay as they are" + (why.empty() ? std::string() : ": " + why.front());
+    out.note = fmt::format("degrees stay as they are: {}", why.empty() ? "auto is refused" : why.front());
     return out;
   }
   if (loaded->config.open_degrees.empty()) return out;
@@ -188,6 +188,10 @@ class tuner {
     job_.strict = false;  // the file's warnings are not those of its variations
   }
 
+  ~tuner() { tell(""); }
+  tuner(const tuner&) = delete;
+  tuner& operator=(const tuner&) = delete;
+
   core::result<tuned> run(const config::loaded& loaded) {
     const int64_t begin_ns = core::now_ns();
     out_.file = a_.file;
@@ -202,7 +206,6 @@ class tuner {
     out_.rates = constants_.model_for(own_).source;
     TROUPE_TRY(price(axes));
     TROUPE_TRY(try_best());
-    tell("");
     out_.seconds = core::seconds_since(begin_ns);
     return std::move(out_);
   }
@@ -224,8 +227,9 @@ class tuner {
                  fmt::format("parallel.pipeline={}", p.pipeline), fmt::format("parallel.sequence={}", p.sequence),
                  fmt::format("parallel.context={}", p.context)};
     job_.set.insert(job_.set.end(), out_.base.begin(), out_.base.end());
-    out_.notes.push_back("degrees that are auto in the file: its own setting has the fastest predicted ones, " +
-                         config::degrees_text(p));
+    out_.notes.push_back(
+        fmt::format("degrees that are auto in the file: its own setting has the fastest predicted ones, {}",
+                    config::degrees_text(p)));
     return c.with(taken);
   }
 

@@ -94,11 +94,11 @@ std::string tuned_as_text(const tuned& all) {
                       one.is_measured() ? time_text(one.result.step_s) : "-", memory_cell(one.result.peak_bytes),
                       settings_text(one)});
     }
-    out += "\n" + core::aligned(rows, {false, true, true, true, false});
+    out += fmt::format("\n{}", core::aligned(rows, {false, true, true, true, false}));
   }
   if (!best) return out + "\nno trial gave a step time\n";
-  return out + "\n" + gain_text(all, *best) + fmt::format("; {:.1f} s in all\n", all.seconds) +
-         "\n# to paste into the job\n" + yaml_of(all);
+  return fmt::format("{}\n{}; {:.1f} s in all\n\n# to paste into the job\n{}", out, gain_text(all, *best), all.seconds,
+                     yaml_of(all));
 }
 
 std::string tuned_as_json(const tuned& all) {

@@ -274,9 +274,8 @@ BOOST_AUTO_TEST_CASE(no_process_of_an_ended_trial_lives_on) {
   bool lives = true;
   for (int i = 0; i < 500 && lives; ++i) {  // its new parent reaps it
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    const auto stat = fs::exists("/proc/" + std::to_string(pid))
-                          ? scratch_folder::read("/proc/" + std::to_string(pid) + "/stat")
-                          : std::string();
+    const auto place = fs::path("/proc") / fmt::to_string(pid);
+    const auto stat = fs::exists(place) ? scratch_folder::read(place / "stat") : std::string();
     lives = !stat.empty() && !has(stat, ") Z ");
   }
   BOOST_TEST(!lives);
@@ -326,7 +325,7 @@ BOOST_AUTO_TEST_CASE(the_yaml_of_a_setting_makes_a_job_that_is_planned_as_with_i
   const std::string pipeline =
       replaced(replaced(smallest, "{data: 2}", "{pipeline: 2}"), "gpu: 4", "gpu: 2\ngradient_accumulation_steps: 4");
   f.folder.write("job.yaml", pipeline);
-  f.folder.write("pasted.yaml", pipeline + apps::yaml_of_overrides(set));
+  f.folder.write("pasted.yaml", fmt::format("{}{}", pipeline, apps::yaml_of_overrides(set)));
   BOOST_TEST(predicted("pasted.yaml", {}) == predicted("job.yaml", set));
 }
 

@@ -28,7 +28,7 @@ struct tune_constants {
 core::result<tune_constants> constants_of_machine(const std::filesystem::path& program,
                                                   const std::function<bool()>& stops);
 
-/// What `troupe calibrate --json` printed.
+/// The output of `troupe calibrate --json`.
 struct calibration_output {
   job::kept_costs measured;
   std::string why_not_kept;  ///< empty: they were kept

@@ -27,7 +27,7 @@ struct job_workload {
   double summed_bytes = 2;    ///< bytes of an element of the gradients that a rank adds up
 };
 
-/// What is counted in a model's table, which does not depend on how its job is cut.
+/// Counts of a model's table that do not depend on how its job is cut.
 struct counted_model {
   uint64_t parameters = 0;
   double sample_flops = 0;  ///< of forward and backward of one sample, without what is recomputed

@@ -1,11 +1,22 @@
 #include "telemetry/spans.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/kinds.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::telemetry {
+
+std::vector<rank_spans> spans_of(const plan::timeline& predicted) {
+  const auto ns = [](double s) { return static_cast<int64_t>(std::llround(1e9 * s)); };
+  std::vector<rank_spans> out;
+  for (size_t r = 0; r < predicted.plans.size(); ++r) {
+    auto& rank = out.emplace_back(rank_spans{.plan = predicted.plans[r], .spans = {}});
+    for (const auto& x : predicted.ranks[r].instructions) rank.spans.push_back({ns(x.start_s), ns(x.end_s)});
+  }
+  return out;
+}
 
 void shift(rank_spans& r, const clock_shift& by) {
   const auto move = [&](interval& i) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "plan/choose/cost.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::telemetry {
@@ -44,6 +45,10 @@ struct rank_spans {
     return plan::acts(g, skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped);
   }
 };
+
+/// Returns the times of a predicted step, one rank for each of its plans, in nanoseconds since the step began. As in
+/// measured steps, a collective starts when it is posted and a swap when it is requested.
+std::vector<rank_spans> spans_of(const plan::timeline& predicted);
 
 /// Moves all times of a rank to another clock, and stores the shift in `r.clock`.
 void shift(rank_spans& r, const clock_shift& by);

@@ -46,8 +46,11 @@ struct step_report {
   double loss_scale = 1;
   bool skipped = false;  ///< true: the gradient overflowed, and nothing was updated
   double seconds = 0;
-  uint64_t tokens = 0;      ///< number of tokens in the step's global batch
-  uint64_t counted = 0;     ///< number of these tokens whose loss counts; 0: all
+  uint64_t tokens = 0;   ///< number of tokens in the step's global batch
+  uint64_t counted = 0;  ///< number of these tokens whose loss counts; 0: all
+  bool saved = false;    ///< true: a checkpoint was taken in the step, which makes it longer
+  bool first_of_plan =
+      false;                ///< true: earlier steps of this run, if any, had another plan: other passes, ranks, batches
   bool save_asked = false;  ///< true: `save_now` has arrived (actors/host.hpp), so the caller should save
   telemetry::step_summary lanes;
   /// Set if the loss rose too far and the run went back to an earlier step (`on_spike.action: skip`).

@@ -132,6 +132,7 @@ core::result<step_report> step_runner::train_once(step_data data) {
   TROUPE_ASSIGN(auto did, run(saves ? plan::plan_choice::train_saving : plan::plan_choice::train, run_.progress.steps,
                               {.given = std::move(own.given), .own_samples = own.samples}));
   report.seconds = double(core::now_ns() - before) / 1e9;
+  report.saved = saves;
   TROUPE_TRY(run_.others->end_save_in_memory());
   book(did);
   if (is_own)
@@ -155,6 +156,7 @@ core::result<step_report> step_runner::train_once(step_data data) {
   const auto spans = std::make_shared<std::vector<telemetry::rank_spans>>();
   for (rank_report& r : *did.ranks) spans->push_back(std::move(r.spans));
   report.lanes = telemetry::summarise(*spans, core::usable_cores());
+  report.first_of_plan = !saves && std::exchange(layout_, spans->front().plan->layout) != spans->front().plan->layout;
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
   if (!report.skipped)
     if (auto ok = run_.term->pruner.end_saliency(); !ok && !run_.over.why) {

@@ -47,6 +47,7 @@ class step_runner {
 
  private:
   training_run& run_;
+  std::shared_ptr<const plan::job_layout> layout_;  // of the last step in which no checkpoint was taken
 };
 
 }  // namespace troupe::actors

@@ -20,9 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Largest number of steps whose times are kept for their median.
-constexpr size_t most_step_seconds = 100'000;
-
 uint64_t memory_bytes(const actors::session& s) {
   uint64_t n = 0;
   for (const auto& m : s.memory()) n += m.resident.total() + m.activations_peak_bytes;
@@ -140,7 +137,7 @@ void opened_run::count(const actors::step_report& r) {
   end_.counted_tokens += r.counted;
   seconds_ += r.seconds;
   ++steps_;
-  if (!r.skipped && !r.spike && end_.step_seconds.size() < most_step_seconds) end_.step_seconds.push_back(r.seconds);
+  end_.steps_to_compare.add(r);
   telemetry::add_step(end_.lanes, r.lanes, steps_);
 }
 

@@ -198,19 +198,29 @@ class training {
     return false;
   }
 
-  /// Stores the predicted step in `end`, beside what was measured. Jobs of many ranks are not predicted at their end.
+  /// Stores the predicted step in `end`, beside what was measured, or why there is none.
   void foretell(end_summary& end) const {
     constexpr uint32_t most_ranks = 64;
     const uint32_t ranks = session_->training_plan(0).options().ranks();
-    if (end.trained == 0 || ranks > most_ranks) return;
+    if (end.trained == 0) return;
+    if (ranks > most_ranks) {
+      end.not_foretold = fmt::format(
+          "the step is not predicted: a run of up to {} ranks is, and this one has {}; troupe simulate "
+          "predicts any number",
+          most_ranks, ranks);
+      return;
+    }
     const auto costs = costs_of(*config_, {}, {});
-    if (!costs) return apps::warn("the step is not predicted: " + costs.error().text);
+    if (!costs) {
+      end.not_foretold = "the step is not predicted: " + costs.error().text;
+      return;
+    }
     std::vector<std::shared_ptr<const plan::rank_plan>> plans;  // the session owns them
     for (uint32_t r = 0; r < ranks; ++r) plans.emplace_back(std::shared_ptr<void>(), &session_->training_plan(r));
     uint64_t bytes = 0;
     for (const auto& m : end.memory) bytes += m.resident.total() + m.activations_peak_bytes;
     end.step_foretold =
-        compared(figures_of(plan::predict(plans, costs->costs)), end.lanes, end.step_seconds, bytes, costs->source);
+        compared(figures_of(plan::predict(plans, costs->costs)), end.steps_to_compare, bytes, costs->source);
   }
 
   /// Stores the folder of the trained model in `end`, and the command that uses the model or resumes the run.

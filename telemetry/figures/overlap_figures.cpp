@@ -1,6 +1,5 @@
 #include "telemetry/figures/overlap_figures.hpp"
 
-#include <cmath>
 #include <vector>
 
 #include "plan/kinds.hpp"
@@ -66,15 +65,7 @@ overlap_figures overlap_of(std::span<const rank_spans> ranks) {
 
 // Computes the figures for a step that is neither skipped nor clipped: instructions that act only in other steps take
 // no time. As in measured steps, work counts from when it was requested.
-overlap_figures overlap_of(const plan::timeline& predicted) {
-  const auto ns = [](double s) { return static_cast<int64_t>(std::llround(1e9 * s)); };
-  std::vector<rank_spans> ranks;
-  for (size_t r = 0; r < predicted.plans.size(); ++r) {
-    auto& rank = ranks.emplace_back(rank_spans{.plan = predicted.plans[r], .spans = {}});
-    for (const auto& x : predicted.ranks[r].instructions) rank.spans.push_back({ns(x.start_s), ns(x.end_s)});
-  }
-  return overlap_of(ranks);
-}
+overlap_figures overlap_of(const plan::timeline& predicted) { return overlap_of(spans_of(predicted)); }
 
 void take_mean(overlap_figures& mean, const overlap_figures& x, uint64_t steps) {
   for (const auto& named : named_overlaps) {

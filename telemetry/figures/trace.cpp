@@ -53,6 +53,7 @@ step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores) {
   s.whole_s = double(end - begin) / 1e9;
   s.control = control_of(ranks, cores);
   s.work = work_of(ranks, posted);
+  s.division = divide(ranks, posted);
   return s;
 }
 
@@ -68,6 +69,7 @@ void add_step(step_summary& run, const step_summary& x, uint64_t steps) {
   take_mean(run.io, x.io, steps);
   take_mean(run.control, x.control, steps);
   take_mean(run.work, x.work, steps);
+  take_mean(run.division, x.division, steps);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "telemetry/figures/control_figures.hpp"
 #include "telemetry/figures/io_figures.hpp"
 #include "telemetry/figures/overlap_figures.hpp"
+#include "telemetry/figures/step_division.hpp"
 #include "telemetry/figures/work_figures.hpp"
 #include "telemetry/spans.hpp"
 
@@ -29,6 +30,7 @@ struct step_summary {
   io_figures io;
   control_figures control;
   work_figures work;
+  step_division division;
 };
 /// Computes the summary of one step over all ranks of a job. `cores` is the number of CPU cores that the lanes share;
 /// 0: unlimited.
@@ -47,9 +49,9 @@ std::string trace_names(std::span<const rank_spans> ranks);
 std::string trace_clocks(std::span<const rank_spans> ranks);
 
 /// Returns the instructions as Chrome trace events, comma separated, with times relative to `zero_ns`. An event
-/// contains the instruction's wait since its last dependency, the ids that it waits for (`after`) and, for a collective,
-/// its communicator and its position there (`collective`). Collectives are drawn from their posting to their end.
-/// Instructions that did not run (not_run_ns) have no event.
+/// contains the instruction's wait since its last dependency, the ids that it waits for (`after`) and, for a
+/// collective, its communicator and its position there (`collective`). Collectives are drawn from their posting to
+/// their end. Instructions that did not run (not_run_ns) have no event.
 std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns);
 
 }  // namespace troupe::telemetry

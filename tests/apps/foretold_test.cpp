@@ -1,9 +1,11 @@
 // Tests what a run says at its end about its predicted step.
 #include "apps/base/training/foretold.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/topology.hpp"
+#include "tests/plan/samples.hpp"
 
 BOOST_AUTO_TEST_SUITE(foretold)
 
@@ -15,35 +17,86 @@ namespace {
 
 apps::step_figures predicted() {
   apps::step_figures out{.step_s = 0.1, .exposed_s = 0.01, .disk_s = 0, .memory_bytes = uint64_t{100} << 20};
-  out.busy_s = {{plan::kind::forward, 0.03}, {plan::kind::backward, 0.06}, {plan::kind::update, 0.01}};
+  out.division.exposed_s = {{plan::kind::forward, 0.03}, {plan::kind::backward, 0.06}, {plan::kind::reduce, 0.01}};
   return out;
 }
 
-troupe::telemetry::step_summary means(double backward_s) {
-  troupe::telemetry::step_summary out;
-  out.exposed_s = 0.02;
-  out.work.kinds = {{plan::kind::forward, 1, 0.031}, {plan::kind::backward, 1, backward_s}, {plan::kind::update, 1, 0}};
+troupe::actors::step_report step_of(double seconds, double backward_s) {
+  troupe::actors::step_report out;
+  out.seconds = seconds;
+  out.lanes.exposed_s = 0.02;
+  out.lanes.division.exposed_s = {{plan::kind::forward, 0.031}, {plan::kind::backward, backward_s}};
+  return out;
+}
+
+apps::compared_steps steps_of(const std::vector<double>& seconds, double backward_s) {
+  apps::compared_steps out;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    auto r = step_of(seconds[i], backward_s);
+    r.first_of_plan = i == 0;
+    out.add(r);
+  }
   return out;
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_median_step_is_compared_and_a_large_difference_names_a_kind) {
-  const std::vector<double> seconds{9, 9, 0.11, 0.10, 0.108, 0.104, 9};
-  const auto near = apps::compared(predicted(), means(0.061), seconds, uint64_t{101} << 20, "usual rates");
+  const auto near = apps::compared(predicted(), steps_of({9, 9, 0.11, 0.10, 0.108, 0.104, 9}, 0.061),
+                                   uint64_t{101} << 20, "usual rates");
   BOOST_TEST(near.steps == 5U);
   BOOST_TEST(
       apps::foretold_text(near) ==
       "predicted step 100.0 ms, measured 108.0 ms (-7 %), by usual rates\npredicted exposed communication 10.0 ms, "
       "measured 20.0 ms; memory 100 MiB, measured 101 MiB\n");
-  const auto slow = apps::compared(predicted(), means(0.16), {9, 9, 0.2, 0.2, 0.2}, 0, "usual rates");
+  const auto slow = apps::compared(predicted(), steps_of({9, 9, 0.2, 0.2, 0.2}, 0.16), 0, "usual rates");
   BOOST_TEST(has(apps::foretold_text(slow), "measured 200.0 ms (-50 %); `backward` took 100.0 ms longer, by"));
-  const auto fast = apps::compared(predicted(), means(0.02), {9, 9, 0.05, 0.05, 0.05}, 0, "usual rates");
+  const auto fast = apps::compared(predicted(), steps_of({9, 9, 0.05, 0.05, 0.05}, 0.02), 0, "usual rates");
   BOOST_TEST(has(apps::foretold_text(fast), "measured 50.0 ms (+100 %); `backward` took 40.0 ms less, by"));
-  const auto few = apps::compared(predicted(), means(0.02), {1, 1, 1, 1}, 0, "usual rates");
+  const auto few = apps::compared(predicted(), steps_of({1, 1, 1, 1}, 0.02), 0, "usual rates");
   BOOST_TEST(apps::foretold_text(few) ==
              "predicted step 100.0 ms, measured: too few steps to compare, by usual rates\n");
   BOOST_TEST(nlohmann::json::parse(apps::foretold_json(few)).at("measured").is_null());
+}
+
+BOOST_AUTO_TEST_CASE(work_that_is_hidden_is_not_blamed_and_waits_are) {
+  // The step took 100 ms longer in which no lane worked.
+  auto steps = steps_of({9, 9, 0.2, 0.2}, 0.06);
+  auto r = step_of(0.2, 0.06);
+  r.lanes.division.idle_s = 0.3;
+  steps.add(r);
+  const auto text = apps::foretold_text(apps::compared(predicted(), steps, 0, "usual rates"));
+  BOOST_TEST(has(text, "(-50 %); waits between instructions took 100.0 ms longer, by"), text);
+}
+
+BOOST_AUTO_TEST_CASE(steps_that_were_skipped_or_saved_and_those_of_an_earlier_plan_are_not_compared) {
+  auto steps = steps_of({9, 9, 9, 9, 9, 9}, 0.06);
+  BOOST_TEST(steps.number() == 4U);
+  BOOST_TEST(!steps.has_changed());
+  for (size_t i = 0; i < 8; ++i) {
+    auto r = step_of(i < 2 ? 7 : 0.1, 0.06);
+    r.first_of_plan = i == 0;
+    r.skipped = i == 4;
+    r.saved = i == 5;
+    if (r.skipped || r.saved) r.seconds = 5;
+    steps.add(r);
+  }
+  BOOST_TEST(steps.number() == 4U);
+  BOOST_TEST(steps.has_changed());
+  const auto got = apps::compared(predicted(), steps, 0, "usual rates");
+  BOOST_TEST(got.measured.step_s == 0.1);
+  BOOST_TEST(has(apps::foretold_text(got), "; of the last plan's 4 steps alone; memory "), apps::foretold_text(got));
+  BOOST_TEST(nlohmann::json::parse(apps::foretold_json(got)).at("of_last_plan") == true);
+}
+
+BOOST_AUTO_TEST_CASE(a_predicted_step_is_divided_as_a_measured_one_is) {
+  auto options = plan::small_options(2, 3, 2);
+  const auto plans = plan::plans_of(plan::chain_table({1024, 2048, 1024}), options);
+  const auto figures = apps::figures_of(plan::predict(plans, plan::cost_model()));
+  double all = figures.division.idle_s;
+  for (const auto& [kind, seconds] : figures.division.exposed_s) all += seconds;
+  BOOST_TEST(std::abs(all / figures.step_s - 1) < 0.01, all << " of " << figures.step_s);
+  BOOST_TEST(figures.division.exposed_s.at(plan::kind::backward) > 0);
 }
 
 BOOST_AUTO_TEST_CASE(every_run_ends_with_its_predicted_step_beside_the_measured_one) {

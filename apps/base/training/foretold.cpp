@@ -8,13 +8,14 @@
 
 #include "core/text.hpp"
 #include "plan/kinds.hpp"
-#include "telemetry/figures/overlap_figures.hpp"
 
 namespace troupe::apps {
 namespace {
 
 /// Number of first steps that are not compared, because caches and pages are cold.
-constexpr size_t first_steps = 2;
+constexpr uint64_t first_steps = 2;
+/// Largest number of steps whose times are kept for their median.
+constexpr size_t most_kept_seconds = 100'000;
 
 std::string time_text(double s) { return s < 1 ? core::text_of("%.1f ms", 1e3 * s) : core::text_of("%.2f s", s); }
 
@@ -23,19 +24,23 @@ std::string beside(const std::string& predicted, const std::string& measured) {
   return predicted + ", measured " + measured;
 }
 
-/// Returns the kind of instruction whose measured time differs most from the predicted one, as a clause.
+/// Returns the kind of instruction whose time that nothing hides differs most from the predicted one, as a clause.
 std::string blamed(const foretold& x) {
-  double most = 0;
-  plan::kind kind{};
-  for (const auto& [k, measured_s] : x.measured.busy_s) {
-    const auto at = x.predicted.busy_s.find(k);
-    const double difference = measured_s - (at == x.predicted.busy_s.end() ? 0 : at->second);
-    // The direction of the whole step is explained, not a kind that differs the other way.
-    if ((difference > 0) == (x.measured.step_s > x.predicted.step_s) && std::abs(difference) > std::abs(most))
-      most = difference, kind = k;
-  }
+  const bool is_slow = x.measured.step_s > x.predicted.step_s;
+  double most = x.measured.division.idle_s - x.predicted.division.idle_s;
+  // The direction of the whole step is explained, not what differs the other way.
+  if ((most > 0) != is_slow) most = 0;
+  std::string what = "waits between instructions";
+  auto kinds = x.predicted.division.exposed_s;  // [kind]: measured less predicted
+  for (auto& [kind, seconds] : kinds) seconds = -seconds;
+  for (const auto& [kind, seconds] : x.measured.division.exposed_s) kinds[kind] += seconds;
+  for (const auto& [kind, difference] : kinds)
+    if ((difference > 0) == is_slow && std::abs(difference) > std::abs(most)) {
+      most = difference;
+      what = fmt::format("`{}`", plan::name_of(kind));
+    }
   if (most == 0) return "; no kind of instruction explains it";
-  return fmt::format("; `{}` took {} {}", plan::name_of(kind), time_text(std::abs(most)), most > 0 ? "longer" : "less");
+  return fmt::format("; {} took {} {}", what, time_text(std::abs(most)), most > 0 ? "longer" : "less");
 }
 
 std::string figures_json(const step_figures& f) {
@@ -46,39 +51,42 @@ std::string figures_json(const step_figures& f) {
 
 }  // namespace
 
-step_figures figures_of(const plan::timeline& t) {
-  step_figures out;
-  out.step_s = t.step_s;
-  double ranks = 0;
-  for (size_t i = 0; i < t.ranks.size(); ++i) ranks += i < t.stands_for.size() ? t.stands_for[i] : 1;
-  for (size_t i = 0; i < t.ranks.size(); ++i) {
-    const double weight = (i < t.stands_for.size() ? t.stands_for[i] : 1) / ranks;
-    const auto& p = *t.plans[i];
-    out.exposed_s += weight * t.ranks[i].exposed_s;
-    out.memory_bytes += p.memory.total() * (i < t.stands_for.size() ? t.stands_for[i] : 1);
-    for (const auto& x : p.instructions) {
-      const auto& at = t.ranks[i].instructions[x.id];
-      out.busy_s[x.kind] += weight * (at.end_s - std::max(at.start_s, at.moving_s));
-    }
+void compared_steps::add(const actors::step_report& r) {
+  if (r.first_of_plan) {
+    const uint64_t plans = plans_ + 1;
+    *this = {};
+    plans_ = plans;
   }
-  const auto overlap = telemetry::overlap_of(t);
-  out.disk_s = overlap.swaps.busy_s - overlap.swaps.hidden_s;
-  return out;
+  if (r.skipped || r.saved || r.spike) return;
+  if (cold_ < first_steps) {
+    ++cold_;
+    return;
+  }
+  if (seconds_.size() < most_kept_seconds) seconds_.push_back(r.seconds);
+  telemetry::add_step(means_, r.lanes, ++number_);
 }
 
-foretold compared(step_figures predicted, const telemetry::step_summary& means, std::vector<double> seconds,
-                  uint64_t memory_bytes, std::string source) {
-  foretold out{std::move(predicted), {}, std::move(source), 0};
-  if (seconds.size() < first_steps + least_compared_steps) return out;
-  seconds.erase(seconds.begin(), seconds.begin() + first_steps);
+step_figures compared_steps::figures(uint64_t memory_bytes) const {
+  auto seconds = seconds_;
   const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
   std::ranges::nth_element(seconds, middle);
-  out.steps = seconds.size();
-  out.measured.step_s = *middle;
-  out.measured.exposed_s = means.exposed_s;
-  out.measured.disk_s = means.io.stalled_s;
-  out.measured.memory_bytes = memory_bytes;
-  for (const auto& kind : means.work.kinds) out.measured.busy_s[kind.kind] += kind.busy_s;
+  return {*middle, means_.exposed_s, means_.io.stalled_s, memory_bytes, means_.division};
+}
+
+step_figures figures_of(const plan::timeline& t) {
+  const auto spans = telemetry::spans_of(t);
+  const auto summary = telemetry::summarise(spans);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < t.plans.size(); ++i)
+    bytes += t.plans[i]->memory.total() * (i < t.stands_for.size() ? t.stands_for[i] : 1);
+  return {t.step_s, summary.exposed_s, summary.io.stalled_s, bytes, summary.division};
+}
+
+foretold compared(step_figures predicted, const compared_steps& steps, uint64_t memory_bytes, std::string source) {
+  foretold out{std::move(predicted), {}, std::move(source), 0, steps.has_changed()};
+  if (steps.number() < least_compared_steps) return out;
+  out.steps = steps.number();
+  out.measured = steps.figures(memory_bytes);
   return out;
 }
 
@@ -93,13 +101,15 @@ std::string foretold_text(const foretold& x) {
                   100 * difference, std::abs(difference) > largest_unnamed_difference ? blamed(x) : "", x.source);
   out += fmt::format("predicted exposed communication {}", beside(time_text(p.exposed_s), time_text(m.exposed_s)));
   if (p.disk_s > 0 || m.disk_s > 0) out += "; waits for the disk " + beside(time_text(p.disk_s), time_text(m.disk_s));
+  if (x.is_of_last_plan) out += fmt::format("; of the last plan's {} steps alone", x.steps);
   return out + fmt::format("; memory {}\n", beside(core::human_bytes(static_cast<double>(p.memory_bytes)),
                                                    core::human_bytes(static_cast<double>(m.memory_bytes))));
 }
 
 std::string foretold_json(const foretold& x) {
-  return fmt::format("{{\"predicted\":{},\"measured\":{},\"steps\":{},\"rates\":{}}}", figures_json(x.predicted),
-                     x.steps == 0 ? "null" : figures_json(x.measured), x.steps, core::json_string(x.source));
+  return fmt::format("{{\"predicted\":{},\"measured\":{},\"steps\":{},\"of_last_plan\":{},\"rates\":{}}}",
+                     figures_json(x.predicted), x.steps == 0 ? "null" : figures_json(x.measured), x.steps,
+                     x.is_of_last_plan, core::json_string(x.source));
 }
 
 }  // namespace troupe::apps

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "actors/run/reports.hpp"
 #include "plan/choose/cost.hpp"
 #include "telemetry/figures/trace.hpp"
 
@@ -17,15 +17,32 @@ struct step_figures {
   double exposed_s = 0;       ///< communication that nothing hides, mean over the ranks
   double disk_s = 0;          ///< swaps that neither the compute nor the shard lane hides, mean over the ranks
   uint64_t memory_bytes = 0;  ///< peak of all ranks
-  /// Seconds for which each kind of instruction works on a rank, mean over the ranks.
-  std::map<plan::kind, double> busy_s = {};
+  telemetry::step_division division = {};
+};
+
+/// The steps of a run that are held against the prediction: those of its last plan but the first two, when caches and
+/// pages are cold, without steps that were skipped, undone or took a checkpoint.
+class compared_steps {
+ public:
+  void add(const actors::step_report& r);
+  /// Returns the figures: the median of the steps' seconds, and means. Requires steps.
+  [[nodiscard]] step_figures figures(uint64_t memory_bytes) const;
+  [[nodiscard]] uint64_t number() const { return number_; }
+  /// True if steps of an earlier plan were left out.
+  [[nodiscard]] bool has_changed() const { return plans_ > 1; }
+
+ private:
+  std::vector<double> seconds_;  // of the first steps, up to a limit
+  telemetry::step_summary means_;
+  uint64_t number_ = 0, cold_ = 0, plans_ = 0;
 };
 
 /// A prediction beside what a run measured.
 struct foretold {
   step_figures predicted, measured;
-  std::string source;  ///< where the prediction's rates come from, as a clause
-  uint64_t steps = 0;  ///< number of steps that were compared; 0: too few, and `measured` is empty
+  std::string source;            ///< where the prediction's rates come from, as a clause
+  uint64_t steps = 0;            ///< number of steps that were compared; 0: too few, and `measured` is empty
+  bool is_of_last_plan = false;  ///< the run's plan changed: earlier steps are not compared
 };
 
 /// Smallest number of steps that are compared.
@@ -33,13 +50,11 @@ inline constexpr size_t least_compared_steps = 3;
 /// Relative difference of predicted and measured step beyond which the kind of instruction to blame is named.
 inline constexpr double largest_unnamed_difference = 0.15;
 
-/// Returns the figures of a predicted step.
+/// Returns the figures of a predicted step, by the definitions of measured ones.
 step_figures figures_of(const plan::timeline& predicted);
 
-/// Returns the figures of a run: the median of its steps without the first two; the other figures are `means` over all
-/// steps. `seconds`: of each step in their order.
-foretold compared(step_figures predicted, const telemetry::step_summary& means, std::vector<double> seconds,
-                  uint64_t memory_bytes, std::string source);
+/// Holds the prediction against the steps of a run, unless they are fewer than least_compared_steps.
+foretold compared(step_figures predicted, const compared_steps& steps, uint64_t memory_bytes, std::string source);
 
 /// Returns the lines about it, each with its end: the step; if the difference is large, the kind to blame; exposed
 /// communication, disk and memory.

@@ -389,6 +389,7 @@ std::string end_text(const end_summary& e) {
     if (const auto hidden = telemetry::overlap_line(e.lanes.overlap); !hidden.empty()) out += hidden + "\n";
     out += memory_line(e) + checkpoint_line(e.checkpoints);
     if (e.step_foretold) out += foretold_text(*e.step_foretold);
+    if (!e.not_foretold.empty()) out += e.not_foretold + "\n";
   }
   if (!e.model_place.empty())
     out += "model: " + e.model_place + "\n";

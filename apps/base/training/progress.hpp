@@ -87,8 +87,9 @@ struct end_summary {
   uint64_t process_peak_bytes = 0;
   telemetry::step_summary lanes;          ///< summary of the lanes' times over all steps, added by telemetry::add_step
   std::vector<std::string> units;         ///< [unit]: name of the model's unit
-  std::vector<double> step_seconds;       ///< seconds of each step that was not skipped, in their order
+  compared_steps steps_to_compare;        ///< the steps that the prediction is held against
   std::optional<foretold> step_foretold;  ///< the predicted step beside these; nullopt: none was predicted
+  std::string not_foretold;               ///< reason why no step was predicted
   double peak_flops = 0;                  ///< measured rate of one rank's core in operations per second; 0: unknown
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;

@@ -10,6 +10,7 @@
 
 #include "apps/analyse/analysis_page.hpp"
 #include "apps/analyse/analysis_text.hpp"
+#include "apps/analyse/run_prediction.hpp"
 #include "apps/base/common_options.hpp"
 #include "apps/base/exit_code.hpp"
 #include "core/text.hpp"
@@ -73,13 +74,17 @@ core::result<analysed_traces> prediction_of(const std::string& file) {
   return out;
 }
 
-/// Writes the page of an analysis, and of the prediction in file `predicted` unless it is empty.
-core::result<void> write_page(const std::string& file, const analysed_traces& measured, const std::string& predicted) {
-  std::optional<analysed_traces> foretold;
-  if (!predicted.empty()) {
-    TROUPE_ASSIGN(foretold, prediction_of(predicted));
-  }
-  TROUPE_ASSIGN(const auto page, analysis_as_page(measured, foretold ? &*foretold : nullptr));
+/// Returns the folder of the run that is analysed; nullopt if the arguments name traces otherwise.
+std::optional<fs::path> run_folder(const std::vector<std::string>& given) {
+  std::error_code e;
+  if (given.size() != 1 || !fs::is_directory(given.front(), e) || !fs::exists(fs::path(given.front()) / own_trace, e))
+    return std::nullopt;
+  return given.front();
+}
+
+core::result<void> write_page(const std::string& file, const analysed_traces& measured,
+                              const analysed_traces* predicted) {
+  TROUPE_ASSIGN(const auto page, analysis_as_page(measured, predicted));
   return storage::write_file_atomically(file, page);
 }
 
@@ -93,25 +98,41 @@ analyse_command::analyse_command(CLI::App& app)
           "a run's folder, its trace.json, or traces of torch.profiler with a file for each rank; plain or gzip")
       ->required();
   command_->add_option("--step", step_, "analyse this step alone, by its number in the trace");
-  auto* const html =
-      command_->add_option("--html", html_file_, "write a page that draws the lanes of the ranks, with the tables");
-  command_
-      ->add_option(
-          "--predicted", predicted_file_,
-          "with --html: a trace of troupe plan --trace or troupe simulate --trace, whose lanes are drawn above "
-          "the measured ones")
-      ->needs(html);
+  command_->add_option("--html", html_file_, "write a page that draws the lanes of the ranks, with the tables");
+  auto* const given = command_->add_option(
+      "--predicted", predicted_file_,
+      "a trace of troupe plan --trace or troupe simulate --trace to compare with, instead of what a run's folder "
+      "lets predict");
+  command_->add_flag("--no-prediction", without_prediction_, "do not predict the run of a folder")->excludes(given);
   add_json(*command_, form_, "as JSON, with the figures of each step");
 }
 
 int analyse_command::run() const {
   const auto done = analysis_of(traces_, command_->count("--step") > 0 ? std::optional(step_) : std::nullopt);
   if (!done) return failed(done.error());
+  std::optional<predicted_traces> predicted;
+  shown_prediction shown;
+  if (!predicted_file_.empty()) {
+    auto given = prediction_of(predicted_file_);
+    if (!given) return failed(given.error());
+    predicted = predicted_traces{*std::move(given), core::printable_line(predicted_file_)};
+  } else if (const auto folder = run_folder(traces_); folder && !without_prediction_) {
+    auto found = predicted_run(*folder);
+    if (found)
+      predicted = *std::move(found);
+    else
+      shown.why_none = core::printable_line(found.error().text);
+  }
+  if (predicted) {
+    shown.found = &predicted->analysed.found;
+    shown.source = predicted->source;
+  }
   if (!html_file_.empty())
-    if (const auto ok = write_page(html_file_, *done, predicted_file_); !ok) return failed(ok.error());
-  std::fputs(
-      (form_ == output_form::json ? analysis_as_json(done->found) : analysis_as_text(done->found, done->of)).c_str(),
-      stdout);
+    if (const auto ok = write_page(html_file_, *done, predicted ? &predicted->analysed : nullptr); !ok)
+      return failed(ok.error());
+  const auto text = form_ == output_form::json ? analysis_as_json(done->found, shown)
+                                               : analysis_as_text(done->found, done->of, shown);
+  std::fputs(text.c_str(), stdout);
   return 0;
 }
 

@@ -20,8 +20,9 @@ class analyse_command : public program_command {
  private:
   std::vector<std::string> traces_;
   uint64_t step_ = 0;
-  std::string html_file_;       // file for the page; empty: none
-  std::string predicted_file_;  // trace of a prediction for the page; empty: none
+  std::string html_file_;            // file for the page; empty: none
+  std::string predicted_file_;       // trace of a prediction; empty: none
+  bool without_prediction_ = false;  // the run of a folder is not predicted
   output_form form_ = output_form::text;
 };
 

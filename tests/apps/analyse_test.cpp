@@ -115,12 +115,34 @@ BOOST_AUTO_TEST_CASE(a_cause_is_a_sentence_with_a_key_that_the_configuration_has
   BOOST_TEST(has(healthy.out, "\nno cause is named: no change gains enough\n"), healthy.out);
 }
 
+BOOST_AUTO_TEST_CASE(the_step_of_a_runs_folder_stands_beside_what_the_plan_predicts) {
+  const command_folder f;
+  check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}));
+  const auto text = check_exit(0, f.troupe({"analyse", "out"})).out;
+  for (const char* words : {"predicted: ", " ms a step (", " %), by ", "predicted ms", "predicted exposed ms"})
+    BOOST_TEST(has(text, words), words << " in\n" << text);
+  const auto found = analysis_of(f, {"out"}).at("predicted");
+  const auto plan = json::parse(check_exit(0, f.troupe({"plan", "job.yaml", "--json"})).out);
+  const double predicted_s = found.at("step_seconds"), planned_s = plan.at("predicted").at("step_s");
+  BOOST_TEST(std::abs(predicted_s / planned_s - 1) < 0.02, predicted_s << " and " << planned_s);
+  BOOST_TEST(found.at("rates") == plan.at("rates"));
+  BOOST_TEST(!found.at("critical_path").empty());
+  // The trace alone does not say which job it is of.
+  const auto trace = check_exit(0, f.troupe({"analyse", "out/trace.json"})).out;
+  BOOST_TEST(!has(trace, "predicted"), trace);
+  BOOST_TEST(analysis_of(f, {"out/trace.json"}).at("predicted").is_null());
+  std::filesystem::remove(f.folder / "out/config.yaml");
+  const auto none = check_exit(0, f.troupe({"analyse", "out"})).out;
+  BOOST_TEST(has(none, "no prediction: 'out' has no config.yaml of a run\n"), none);
+}
+
 BOOST_AUTO_TEST_CASE(a_page_draws_predicted_lanes_above_measured_ones) {
   const command_folder f;
   check_exit(0, f.troupe({"train", "job.yaml", "--quiet"}));
   check_exit(0, f.troupe({"plan", "job.yaml", "--trace", "plan.json"}));
   check_exit(0, f.troupe({"simulate", "job.yaml", "--trace", "simulated.json"}));
-  const auto alone = check_exit(0, f.troupe({"analyse", "out", "--step", "3", "--html", "alone.html"}));
+  const auto alone =
+      check_exit(0, f.troupe({"analyse", "out", "--step", "3", "--html", "alone.html", "--no-prediction"}));
   BOOST_TEST(has(alone.out, "critical path"), alone.out);
   const auto page = scratch_folder::read(f.folder / "alone.html");
   const auto measured = lanes_on(page);
@@ -171,8 +193,10 @@ BOOST_AUTO_TEST_CASE(a_page_of_another_number_of_ranks_says_what_is_not_predicte
   f.folder.write("two.json", made_trace(made_job{}).text());
   check_exit(0, f.troupe({"analyse", "four.json", "--html", "p.html", "--predicted", "two.json"}));
   BOOST_TEST(has(scratch_folder::read(f.folder / "p.html"), "2 of 4 ranks have no predicted lanes"));
-  const auto alone = check_exit(2, f.troupe({"analyse", "four.json", "--predicted", "two.json"}));
-  BOOST_TEST(has(alone.err, "--html"), alone.err);
+  const auto alone = check_exit(0, f.troupe({"analyse", "four.json", "--predicted", "two.json"}));
+  BOOST_TEST(has(alone.out, " %), by two.json\n"), alone.out);
+  const auto both = check_exit(2, f.troupe({"analyse", "four.json", "--predicted", "two.json", "--no-prediction"}));
+  BOOST_TEST(has(both.err, "--no-prediction"), both.err);
   const auto none = check_exit(2, f.troupe({"analyse", "four.json", "--html", "n.html", "--predicted", "job.yaml"}));
   BOOST_TEST(has(none.err, "job.yaml"), none.err);
   BOOST_TEST(!std::filesystem::exists(f.folder / "n.html"));

@@ -156,8 +156,7 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
 
 namespace {
 
-// Chooses the open degrees of a job (parallel degrees that are `auto`) without running a step: by the cost model, and
-// by steps that were measured earlier and are recorded in the run's folder.
+// Chooses the open degrees of a job (parallel degrees that are `auto`) by the cost model.
 core::result<config::degree_choice> degrees_by_prediction(const config::job_config& c, const host_tables& own,
                                                           const plan::cost_model* costs, const job::go_on& go_on) {
   if (own.whole != nullptr)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include "config/open_degrees.hpp"
@@ -15,20 +16,16 @@
 namespace troupe::job {
 namespace {
 
-/// Returns the totals over the plans of all ranks; the plan of a class counts once for each rank of the class.
-plan_size size_of(const step_plans& plans) {
-  plan_size out;
-  for (size_t c = 0; c < plans.classes().size(); ++c) {
-    const auto& p = *plans.plans()[c];
-    const uint64_t n = plans.classes()[c].ranks.size();
-    out.instructions += n * p.instructions.size();
-    out.memory_bytes += n * p.memory.total();
-    for (const auto& x : p.instructions) {
-      if (x.lane == plan::lane::fabric) out.collective_bytes += n * x.moved_bytes;
-      out.flops += static_cast<double>(n) * x.flops;
-    }
-  }
-  return out;
+/// Refuses a file in which a version that measured steps of degrees kept them in the run's folder: a run that is
+/// resumed there would go on with other degrees without a word.
+core::result<void> check_folder(const std::filesystem::path& folder) {
+  const auto file = folder / "degrees.csv";
+  std::error_code e;
+  if (folder.empty() || !std::filesystem::exists(file, e)) return {};
+  return core::refused(
+      file.string() +
+      ": steps of degrees are no longer measured, and this file would not be read; remove it, and give the degrees of "
+      "config.yaml beside it in place of auto if a run is to keep them");
 }
 
 uint64_t most_states(const step_plans& plans) {
@@ -43,13 +40,9 @@ class lister {
       : c_(c), own_(own), costs_(costs), go_on_(go_on) {}
 
   core::result<degree_list> run() {
+    TROUPE_TRY(check_folder(c_.output));
     degree_list out;
-    std::optional<degree_profile> kept;
-    if (c_.pipeline.profile != config::profile_choice::never) {
-      TROUPE_ASSIGN(auto found, find_degree_profile(c_.output));
-      kept = std::move(found);
-    }
-    out.cores = kept ? kept->cores : core::usable_cores();
+    out.cores = core::usable_cores();
     for (const auto& choice : c_.open_degrees) {
       if (go_on_) TROUPE_TRY(go_on_());
       listed_way way;
@@ -57,11 +50,6 @@ class lister {
       way.degrees = config::degrees_text(choice.parallel);
       way.refusal = choice.refusal;
       if (way.runs()) TROUPE_TRY(plan_way(way, out.cores));
-      if (const auto* row = kept && way.runs() ? kept->find(way.degrees, way.size) : nullptr; row != nullptr) {
-        way.measured_s = row->step_s;
-        way.measured_steps = row->steps;
-        out.profile = c_.output / degrees_file_name;
-      }
       out.ways.push_back(std::move(way));
     }
     choose_fastest(out);
@@ -92,7 +80,6 @@ class lister {
       way.lacks_memory = b.has_value();
     }
     if (!b) return {};
-    way.size = size_of(b->train);
     for (const auto& p : b->train.plans()) way.rank_bytes = std::max(way.rank_bytes, p->memory.total());
     way.predicted_s = predicted_step_s(b->train, b->costs, cores);
     TROUPE_ASSIGN(auto least, least_budget_of(*b));
@@ -131,10 +118,7 @@ class lister {
   const go_on& go_on_;
 };
 
-std::string step_text(const listed_way& way) {
-  return way.measured_s ? core::text_of("measured %.2f ms", 1e3 * *way.measured_s)
-                        : core::text_of("predicted %.2f ms", 1e3 * way.predicted_s);
-}
+std::string step_text(const listed_way& way) { return core::text_of("predicted %.2f ms", 1e3 * way.predicted_s); }
 
 }  // namespace
 
@@ -156,14 +140,11 @@ named_budget budget_of(const config::job_config& c) {
 
 void choose_fastest(degree_list& list) {
   list.chosen.reset();
-  const bool measured = std::ranges::any_of(list.ways, [](const auto& w) { return w.runs() && w.measured_s; });
-  double least = std::numeric_limits<double>::infinity();
+  double least_s = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < list.ways.size(); ++i) {
     const auto& w = list.ways[i];
-    if (!w.runs() || (measured && !w.measured_s)) continue;
-    const double step_s = measured ? *w.measured_s : w.predicted_s;
-    if (list.chosen && step_s >= least) continue;
-    least = step_s;
+    if (!w.runs() || (list.chosen && w.predicted_s >= least_s)) continue;
+    least_s = w.predicted_s;
     list.chosen = i;
   }
 }
@@ -195,20 +176,10 @@ std::string reason_of(const degree_list& list) {
   std::string out =
       best.degrees + ": " + step_text(best) + " a step, " + core::human_bytes(best.rank_bytes) + " at most on a rank";
   const listed_way* next = nullptr;
-  const bool measured = best.measured_s.has_value();
-  const auto step_of = [&](const listed_way& w) { return measured ? *w.measured_s : w.predicted_s; };
   for (const auto& w : list.ways)
-    if (&w != &best && w.runs() && (!measured || w.measured_s) && (next == nullptr || step_of(w) < step_of(*next)))
-      next = &w;
+    if (&w != &best && w.runs() && (next == nullptr || w.predicted_s < next->predicted_s)) next = &w;
   if (next != nullptr) out += "; next " + next->degrees + ", " + step_text(*next);
   return fmt::format("{}; {} of {} ways can run", out, runs, list.ways.size());
-}
-
-degree_profile profile_of(const degree_list& list) {
-  degree_profile out{.cores = list.cores, .ways = {}};
-  for (const auto& w : list.ways)
-    if (w.runs()) out.ways.push_back({w.size, w.predicted_s, w.measured_s.value_or(0), w.measured_steps, w.degrees});
-  return out;
 }
 
 }  // namespace troupe::job

@@ -1,17 +1,17 @@
 // Chooses the degrees that a configuration leaves open: lists the cost of every way to divide its ranks over the axes,
 // and takes one. Owns the choice and its order. The ways are from config/open_degrees.hpp; plans and refusals are those
-// of the same job with the degrees written out (blueprint.hpp). Runs nothing: actors/session/degrees.cpp measures
-// steps.
+// of the same job with the degrees written out (blueprint.hpp). Runs nothing.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/sections/job_config.hpp"
 #include "job/blueprint.hpp"
-#include "job/degree_profile.hpp"
 
 namespace troupe::job {
 
@@ -21,28 +21,21 @@ struct listed_way {
   std::string degrees;        ///< degrees as text, such as "pipeline 2 x data 2"
   std::string refusal;        ///< reason why the way is refused; empty: a run can use it
   bool lacks_memory = false;  ///< true: only the memory budget refuses the way; sizes and times are set nevertheless
-  plan_size size;
-  uint64_t rank_bytes = 0;  ///< peak bytes of the largest rank, activations included
+  uint64_t rank_bytes = 0;    ///< peak bytes of the largest rank, activations included
   /// Least value, in bytes, of the memory budget (the configuration key that budget_of() returns) that permits this
   /// way.
   uint64_t least_budget = 0;
   double predicted_s = 0;  ///< predicted seconds of a step, if all ranks run on the cores of this machine
-  /// Seconds of the fastest of `measured_steps` steps; nullopt: no steps were run with this way
-  std::optional<double> measured_s;
-  uint64_t measured_steps = 0;
   [[nodiscard]] bool runs() const { return refusal.empty(); }
   /// True if the way could be planned, so that its sizes and times are set.
   [[nodiscard]] bool is_planned() const { return runs() || lacks_memory; }
 };
 
 struct degree_list {
-  uint32_t cores = 1;             ///< number of cores that predictions assume
-  std::filesystem::path profile;  ///< file of the measured steps; empty: no step of this job was measured
-  std::vector<listed_way> ways;   ///< all divisions of the ranks (*ways*), in the order of config/open_degrees.hpp
+  uint32_t cores = 1;            ///< number of cores that predictions assume
+  std::vector<listed_way> ways;  ///< all divisions of the ranks (*ways*), in the order of config/open_degrees.hpp
   /// Index in `ways` of the fastest way that a run can use; nullopt: none, or not chosen yet.
   std::optional<size_t> chosen;
-
-  [[nodiscard]] bool is_measured() const { return chosen && ways[*chosen].measured_s.has_value(); }
 };
 
 /// The memory budget that every division of the ranks over the axes must keep: the key `compile.memory_budget` if it is
@@ -57,14 +50,13 @@ named_budget budget_of(const config::job_config& config);
 /// configuration's model.
 using tables_for = std::function<core::result<host_tables>(const config::job_config&)>;
 
-/// Plans all ways of a configuration whose degrees are open, and adds the measured steps in the run's folder. The
-/// result depends only on the file, the folder, the profile and the number of cores. Errors: an invalid profile, errors
-/// of `go_on`.
+/// Plans all ways of a configuration whose degrees are open, and chooses one. The result depends only on the file,
+/// `costs` (null: usual_costs()) and the number of cores. Errors: those of `go_on`; bad_input if the run's folder has a
+/// file of measured degrees, which decided in earlier versions.
 core::result<degree_list> list_degrees(const config::job_config& config, const tables_for& own = {},
                                        const plan::cost_model* costs = nullptr, const go_on& go_on = {});
 
-/// Chooses the fastest way: the measured one with the shortest step if any is measured, else the one with the shortest
-/// predicted step; among equal ones the first in the list.
+/// Chooses the way that can run and has the shortest predicted step; among equal ones the first in the list.
 void choose_fastest(degree_list& list);
 
 /// Returns the way that `choose_fastest` chose. If no way can run, returns the refusal, which names the least budget if
@@ -81,8 +73,5 @@ std::string degrees_as_json(const degree_list& list);
 
 /// Returns the predicted seconds of a step with these plans, if all ranks run on `cores` cores of this machine.
 double predicted_step_s(const step_plans& plans, const plan::cost_model& costs, uint32_t cores);
-
-/// Converts the list to the form in which the run's folder stores it.
-degree_profile profile_of(const degree_list& list);
 
 }  // namespace troupe::job

@@ -11,23 +11,21 @@ namespace {
 
 using core::text_of;
 
-std::string ms(std::optional<double> seconds) { return seconds ? text_of("%.2f ms", 1e3 * *seconds) : "-"; }
-
-std::string json_number(std::optional<double> v) { return v ? core::number_text(*v) : "null"; }
+std::string ms(double seconds) { return text_of("%.2f ms", 1e3 * seconds); }
 
 }  // namespace
 
 std::string degrees_as_table(const degree_list& list) {
   size_t width = 7;
   for (const auto& w : list.ways) width = std::max(width, w.degrees.size());
-  std::string out = text_of("  %-*s  %11s  %11s  %12s  %12s\n", static_cast<int>(width), "degrees", "predicted",
-                            "measured", "of a rank", "least budget");
+  std::string out = text_of("  %-*s  %11s  %12s  %12s\n", static_cast<int>(width), "degrees", "predicted", "of a rank",
+                            "least budget");
   for (size_t i = 0; i < list.ways.size(); ++i) {
     const auto& w = list.ways[i];
     out += text_of("%c %-*s  ", i == list.chosen ? '*' : ' ', static_cast<int>(width), w.degrees.c_str());
     if (w.is_planned())
-      out += text_of("%11s  %11s  %12s  %12s", ms(w.predicted_s).c_str(), ms(w.measured_s).c_str(),
-                     core::human_bytes(w.rank_bytes).c_str(), core::human_bytes(w.least_budget).c_str());
+      out += text_of("%11s  %12s  %12s", ms(w.predicted_s).c_str(), core::human_bytes(w.rank_bytes).c_str(),
+                     core::human_bytes(w.least_budget).c_str());
     if (!w.runs()) out += (w.is_planned() ? "  " : "") + ("no: " + w.refusal);
     out += "\n";
   }
@@ -48,9 +46,9 @@ std::string degrees_as_json(const degree_list& list) {
       out += fmt::format(", \"{}\": {}", name, degree);
     out += fmt::format(
         ", \"train_micro_batch_size_per_gpu\": {}, \"gradient_accumulation_steps\": {}, \"predicted_s\": {}, "
-        "\"measured_s\": {}, \"rank_bytes\": {}, \"least_budget\": {}, \"refusal\": {}}}",
+        "\"rank_bytes\": {}, \"least_budget\": {}, \"refusal\": {}}}",
         w.choice.train_micro_batch_size_per_gpu, w.choice.gradient_accumulation_steps,
-        w.is_planned() ? core::number_text(w.predicted_s) : "null", json_number(w.measured_s),
+        w.is_planned() ? core::number_text(w.predicted_s) : "null",
         w.is_planned() ? fmt::to_string(w.rank_bytes) : "null",
         w.is_planned() ? fmt::to_string(w.least_budget) : "null", w.runs() ? "null" : text(w.refusal));
   }

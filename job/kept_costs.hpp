@@ -77,7 +77,8 @@ core::result<std::optional<kept_costs>> open_kept_costs(const std::filesystem::p
 /// A cost model by kept constants.
 struct model_of_kept {
   plan::cost_model costs;
-  std::string source;  ///< where the rates come from, as "measured 2 hours ago by troupe calibrate on 2 cores"
+  bool knows_disk = false;  ///< true: `costs` has measured rates of the swap folder's disk
+  std::string source;       ///< where the rates come from, as "measured 2 hours ago by troupe calibrate on 2 cores"
 };
 
 /// Returns the cost model of a job on the CPU with parameters of this type; nullopt: this type was not measured.

@@ -11,6 +11,23 @@
 #include "storage/handle/throughput.hpp"
 
 namespace troupe::job {
+namespace {
+
+/// Sets the rates of the disk on which the job's swap folder is; warns if they cannot be measured.
+void measure_disk_of(const config::job_config& c, const std::function<void(const std::string&)>& warn,
+                     plan::cost_model& costs) {
+  std::filesystem::path folder = c.swap_folder();
+  if (folder.empty()) return;  // the run swaps nothing, so the rates of its disk are not measured
+  std::error_code ec;
+  if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
+  const auto disk = measured_disk(folder, c.aio.block_size);
+  if (!disk)
+    return warn("the disk of the swap folder could not be measured; default speeds are assumed: " + disk.error().text);
+  costs.disk_read_bytes_per_s = disk->read_bytes_per_s;
+  costs.disk_bytes_per_s = disk->written_bytes_per_s;
+}
+
+}  // namespace
 
 bool needs_measured_costs(const config::job_config& c) {
   const auto open = open_choices_of(c);
@@ -50,17 +67,16 @@ plan::cost_model measured_costs(const config::job_config& c, const product_meter
     out.flops_per_s = flops;
   else
     warn("matrix products could not be measured; default speeds are assumed");
-  std::filesystem::path folder = c.swap_folder();
-  if (folder.empty()) return out;  // the run swaps nothing, so the rates of its disk are not measured
-  std::error_code ec;
-  if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
-  const auto disk = measured_disk(folder, c.aio.block_size);
-  if (!disk) {
-    warn("the disk of the swap folder could not be measured; default speeds are assumed: " + disk.error().text);
-    return out;
-  }
-  out.disk_read_bytes_per_s = disk->read_bytes_per_s;
-  out.disk_bytes_per_s = disk->written_bytes_per_s;
+  measure_disk_of(c, warn, out);
+  return out;
+}
+
+plan::cost_model costs_of_run(const config::job_config& c, const std::optional<model_of_kept>& kept,
+                              const product_meter& products, const std::function<void(const std::string&)>& warn) {
+  const bool measures = c.zero_optimization.swaps() && needs_measured_costs(c);
+  if (!kept) return measures ? measured_costs(c, products, warn) : usual_costs(c);
+  auto out = kept->costs;
+  if (measures && !kept->knows_disk) measure_disk_of(c, warn, out);
   return out;
 }
 

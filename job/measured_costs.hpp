@@ -1,11 +1,12 @@
-// Measures rates of this machine (matrix products, disk) at the start of a run that swaps states and whose
-// configuration leaves sizes open, because the plan chooses these sizes by the rates. The choice is written into the
-// run's folder, so that it can be used again.
+// Owns by which costs a run chooses what its configuration leaves open: constants that are kept of this machine, or
+// usual rates; rates that are missing are measured at the start of a run that swaps states and leaves sizes open. The
+// choice is written into the run's folder, so that it can be used again.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "config/sections/job_config.hpp"
@@ -33,6 +34,11 @@ core::result<disk_costs> measured_disk(const std::filesystem::path& folder, uint
 /// rates of the disk. Takes about 0.1 s. A rate that cannot be measured keeps its default, and `warn` is called.
 plan::cost_model measured_costs(const config::job_config& config, const product_meter& products,
                                 const std::function<void(const std::string&)>& warn);
+
+/// Returns the costs by which a run chooses passes, degrees and sizes: `kept`, the constants of this machine, or else
+/// the usual rates. If needs_measured_costs() holds, rates that are not kept are measured, as by measured_costs().
+plan::cost_model costs_of_run(const config::job_config& config, const std::optional<model_of_kept>& kept,
+                              const product_meter& products, const std::function<void(const std::string&)>& warn);
 
 /// Returns the plan's choice of sizes for this run as YAML, with the measured rates in a comment; pasted into the
 /// configuration, the YAML makes the same choice again.

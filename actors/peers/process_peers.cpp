@@ -90,7 +90,7 @@ void tell_unanswered(std::vector<rank_diagnosis>& all, const cluster::process& l
 }  // namespace
 
 process_peers::process_peers(training_run& run, const session_options& options)
-    : peers(run), choose_resume_(options.choose_resume) {
+    : peers(run), kept_costs_(options.kept_costs), choose_resume_(options.choose_resume) {
   links_.link = options.process;
   links_.job = options.file != nullptr ? options.file : run.term->plan.config;
   if (!choose_resume_)
@@ -263,8 +263,7 @@ core::result<opening_call> process_peers::share_opening(const cluster::term_orde
 
 core::result<opening_call> process_peers::decide(const cluster::term_order& order, const config::job_config& config) {
   opening_call out;
-  if (config.zero_optimization.swaps() && job::needs_measured_costs(config))
-    out.costs = job::measured_costs(config, measured_matmul_flops, run_.host.put_warning());
+  out.costs = job::costs_of_run(config, kept_costs_, measured_matmul_flops, run_.host.put_warning());
   resume_choice from;
   if (order.order.folder.empty()) {
     TROUPE_ASSIGN(auto chosen, choose_resume_(links_.counts.terms > 0));
@@ -289,11 +288,11 @@ core::result<opening_call> process_peers::decide(const cluster::term_order& orde
 core::result<job::blueprint> process_peers::planned(std::shared_ptr<const config::job_config> config,
                                                     const opening_call& opening, opening_watch& watch) const {
   const bool looks = leads();
-  TROUPE_ASSIGN(auto out,
-                job::make_blueprint(
-                    std::move(config), tables_of(run_.modules), opening.costs ? &*opening.costs : nullptr,
-                    {[&] { return watch.go_on(); },
-                     [looks](const job::blueprint& b) { return looks ? check_memory(b) : core::result<void>(); }}));
+  TROUPE_ASSIGN(auto out, job::make_blueprint(std::move(config), tables_of(run_.modules), &opening.costs,
+                                              {[&] { return watch.go_on(); },
+                                               [looks](const job::blueprint& b) {
+                                                 return looks ? check_memory(b) : core::result<void>();
+                                               }}));
   if (!opening.passes) return out;
   plan::plan_options chosen = opening.passes->of_step;
   chosen.passes = out.options[static_cast<size_t>(plan::plan_choice::train)].passes;

@@ -110,6 +110,7 @@ class process_peers final : public peers {
   machine_disks disks_{run_, links_};
   leading_calls leading_{run_, links_, keeper_};
   served_calls served_{run_, links_, disks_};
+  std::optional<job::model_of_kept> kept_costs_;  // constants of this process's machine, used while it leads
   std::function<core::result<resume_choice>(bool again)> choose_resume_;
   /// Samples that the next term (time with the same processes) leaves out, if they differ from the list in the save
   /// from which the term begins.

@@ -5,11 +5,16 @@
 #include <utility>
 
 #include "core/byte_stream.hpp"
+#include "plan/choose/machine_costs.hpp"
 
 namespace troupe::plan {
 
+void fields(auto& f, machine_costs& x) {
+  for (const auto& c : machine_constants()) f(x.*c.field);
+}
 void fields(auto& f, cost_model& x) {
-  f(x.flops_per_s, x.copy_bytes_per_s, x.disk_bytes_per_s, x.disk_read_bytes_per_s, x.disk_latency_s, x.latency_s);
+  f(x.flops_per_s, x.copy_bytes_per_s, x.disk_bytes_per_s, x.disk_read_bytes_per_s, x.disk_latency_s, x.latency_s,
+    x.device_bytes_per_s, x.link_bytes_per_s, x.machine);
 }
 void fields(auto& f, segment_place& x) { f(x.unit, x.segment); }
 void fields(auto& f, hidden_gathers& x) { f(x.flops, x.flops_per_byte); }

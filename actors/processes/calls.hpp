@@ -69,7 +69,8 @@ struct output_call {
 /// Describes how the receiver makes its plans for a new term (time with the same processes), and from where it loads
 /// the states. The first call of a term, except for output_call.
 struct opening_call {
-  std::optional<plan::cost_model> costs;  ///< cost model that the leading process has measured; none: the default costs
+  /// Cost model of the leading process, by which every process makes the same choices.
+  plan::cost_model costs;
   wanted_load load;
   /// Options of the training step that the run has chosen since it began; nullopt: the configuration's passes apply.
   std::optional<chosen_passes> passes;

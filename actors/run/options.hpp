@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/loading/load_options.hpp"
 #include "actors/run/hooks.hpp"
 #include "config/sections/job_config.hpp"
 #include "core/error.hpp"
+#include "job/kept_costs.hpp"
 
 namespace caf {
 class actor_system;
@@ -22,7 +24,6 @@ class process;
 namespace troupe::actors {
 
 struct host_model;
-struct read_texts;
 
 /// Parallel degrees that were chosen for a run because its configuration leaves them open (`parallel: auto`).
 struct run_degrees {
@@ -31,11 +32,6 @@ struct run_degrees {
   config::degree_choice taken;
   std::string reason;  ///< reason for the chosen degrees, in one line
   std::string table;   ///< table of every candidate for the degrees: step time, memory, or why it cannot run
-  /// Text that, stored as `job::degrees_file_name` in the run's folder, makes the next run there choose the same
-  /// degrees; empty if nothing was newly measured.
-  std::string file;
-  /// Encoded texts that the trials of degrees have read, to be passed on in session_options; null if no trial was run.
-  std::shared_ptr<const read_texts> texts{};
 };
 
 /// A checkpoint from which a run continues, and the options with which it is loaded.
@@ -58,8 +54,10 @@ struct session_options {  ///< the options with which a session opens
   /// The host program's own model and batches, in place of those that the keys `model` and `data` describe
   /// (actors/session/host_model.hpp). Null: the configuration's.
   std::shared_ptr<const host_model> model{};
-  load_options load{};                        ///< selects which parts of the checkpoint `resume` are loaded
-  std::shared_ptr<const read_texts> texts{};  ///< encoded texts (run_degrees::texts); may be null
+  load_options load{};  ///< selects which parts of the checkpoint `resume` are loaded
+  /// Constants of this machine, by which passes, open degrees and sizes are chosen (docs/foresight.md). None: usual
+  /// rates. In a job of several processes those of the leading process count for all.
+  std::optional<job::model_of_kept> kept_costs{};
   /// The link to the supervisor of a job of several processes, each of which opens a session with the same
   /// configuration and runs some of the ranks (docs/cluster.md). Null: all ranks run in this process.
   std::shared_ptr<cluster::process> process{};

@@ -40,8 +40,6 @@ class run_recorder {
   /// If the curve files are not open yet, makes open() continue those of the run that wrote the checkpoint at `path`,
   /// if that is in the run's folder.
   void continue_curves_of(const std::filesystem::path& path);
-  /// Makes the recorder record nothing and write no files, for a session that must leave nothing behind.
-  void record_nothing() { is_open_ = is_closed_ = true; }
 
   void record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans);
   /// Records `loss`, the loss over a validation set after the steps done so far. `set`: the set's name, empty for the

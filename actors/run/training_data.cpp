@@ -107,8 +107,7 @@ core::result<std::shared_ptr<const data::masking>> training_data::make_masking()
 }
 
 core::result<void> training_data::open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model,
-                                       const std::shared_ptr<const read_texts>& texts, bool is_shared,
-                                       std::function<bool(const data::reading_progress&)> on_reading,
+                                       bool is_shared, std::function<bool(const data::reading_progress&)> on_reading,
                                        opening_watch& watch) {
   config_ = plan.config;
   spec_ = plan.spec;
@@ -125,11 +124,6 @@ core::result<void> training_data::open(const job::blueprint& plan, const std::sh
                       c.data.skip.empty() ? "on_spike.action" : "data.skip",
                       c.data.skip.empty() ? "skip" : c.data.skip.front().steps));
     cut_ = host_cut(model, c.seed);
-    return {};
-  }
-  if (texts != nullptr) {
-    tokenizer_ = texts->tokenizer;
-    corpus_ = texts->corpus;
     return {};
   }
   auto opened = data::open_tokenizer(c.data.tokenizer_path);

@@ -26,20 +26,12 @@ struct source_options;
 
 namespace troupe::actors {
 
-/// Tokenised texts, and the tokenizer that produced the tokens.
-struct read_texts {
-  std::shared_ptr<data::tokenizer> tokenizer;
-  std::shared_ptr<const data::corpus> corpus;
-};
-
 class training_data {
  public:
-  /// Opens the tokenizer of the run that `plan` describes, and reads its sources, unless `texts` has them already or
-  /// other processes share them (`is_shared`; take_streams() then provides them). `model`: a host program's own
-  /// model, whose batches replace the sources; null: none. Errors: bad_input for keys, a tokenizer or a source;
-  /// stopped.
-  core::result<void> open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model,
-                          const std::shared_ptr<const read_texts>& texts, bool is_shared,
+  /// Opens the tokenizer of the run that `plan` describes, and reads its sources, unless other processes share them
+  /// (`is_shared`; take_streams() then provides them). `model`: a host program's own model, whose batches replace the
+  /// sources; null: none. Errors: bad_input for keys, a tokenizer or a source; stopped.
+  core::result<void> open(const job::blueprint& plan, const std::shared_ptr<const host_model>& model, bool is_shared,
                           std::function<bool(const data::reading_progress&)> on_reading, opening_watch& watch);
   /// Returns the number of texts that the run reads: the data sources, then the validation sets.
   [[nodiscard]] size_t num_texts() const;

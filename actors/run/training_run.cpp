@@ -84,14 +84,15 @@ core::result<void> prepare_modules(training_run& run, std::shared_ptr<const host
 
 /// Makes and proves the plans. In a job of several processes this neither measures costs nor checks the memory: the
 /// leading process does both whenever the job begins or goes on with other processes.
-core::result<job::blueprint> first_plan(const training_run& run, std::shared_ptr<const config::job_config> config,
-                                        bool is_alone, opening_watch& watch) {
+core::result<job::blueprint> first_plan(const training_run& run, const session_options& options, bool is_alone,
+                                        opening_watch& watch) {
   TROUPE_TRY(watch.begin("writing and proving the plans"));
-  std::optional<plan::cost_model> costs;
-  if (is_alone && config->zero_optimization.swaps() && job::needs_measured_costs(*config))
-    costs = job::measured_costs(*config, measured_matmul_flops, run.host.put_warning());
+  const auto& config = options.config;
+  const auto costs = is_alone
+                         ? job::costs_of_run(*config, options.kept_costs, measured_matmul_flops, run.host.put_warning())
+                         : job::usual_costs(*config);
   return job::make_blueprint(
-      std::move(config), tables_of(run.modules), costs ? &*costs : nullptr,
+      config, tables_of(run.modules), &costs,
       {[&] { return watch.go_on(); },
        [is_alone](const job::blueprint& b) { return is_alone ? check_memory(b) : core::result<void>(); }});
 }
@@ -120,7 +121,7 @@ core::result<std::unique_ptr<training_run>> training_run::open(const session_opt
   const bool is_alone = options.process == nullptr;
   opening_watch watch(options.hooks.on_opening);
   TROUPE_TRY(prepare_modules(run, options.model, *options.config, watch));
-  TROUPE_ASSIGN(auto plan, first_plan(run, options.config, is_alone, watch));
+  TROUPE_ASSIGN(auto plan, first_plan(run, options, is_alone, watch));
   run.term = std::make_unique<run_term>(run, std::move(plan));
   if (is_alone) run.host.lines->put_lines(run.term->plan.early.note);
   run.host.hooks = options.hooks;
@@ -133,8 +134,7 @@ core::result<std::unique_ptr<training_run>> training_run::open(const session_opt
   TROUPE_TRY(run.terms.make_own_system());
   run.progress.scale = kernels::first_loss_scale(run.term->plan.loss_scale);
   TROUPE_TRY(watch.begin(reading_phase));
-  TROUPE_TRY(
-      run.data.open(run.term->plan, run.modules.model, options.texts, !is_alone, options.hooks.on_reading, watch));
+  TROUPE_TRY(run.data.open(run.term->plan, run.modules.model, !is_alone, options.hooks.on_reading, watch));
   TROUPE_TRY(run.others->begin(options, watch));
   return made;
 }

@@ -53,7 +53,6 @@ struct training_run {
   training_progress progress;
   order_counts counts;
   run_over over;
-  std::string found_degrees;  ///< text about chosen degrees for the run's folder (run_degrees::file); else empty
 
   term_maker terms{*this};
   step_runner steps{*this};

@@ -31,19 +31,15 @@ session::~session() = default;
 core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (options.config == nullptr)
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
-  std::string found_degrees;
   if (!options.config->open_degrees.empty()) {
     if (options.process != nullptr)
       return core::fail(core::error_kind::bad_input,
                         "parallel: auto is not possible in a process of a job; call session::choose_degrees before the "
                         "processes are started");
-    TROUPE_ASSIGN(auto degrees, choose_degrees(options));
+    TROUPE_ASSIGN(const auto degrees, choose_degrees(options));
     options.config = degrees.config;
-    options.texts = degrees.texts;
-    found_degrees = std::move(degrees.file);
   }
   TROUPE_ASSIGN(auto run, training_run::open(options, peers_of));
-  run->found_degrees = std::move(found_degrees);
   return std::unique_ptr<session>(new session(std::move(run)));
 }
 
@@ -193,7 +189,6 @@ std::string session::model_type() const {
 const core::model_table& session::table() const { return *run_->term->plan.tensor.whole; }
 std::vector<rank_memory_report> session::memory() const { return run_->memory_reports(); }
 std::string session::changed_units() const { return run_->modules.changes; }
-std::string session::found_degrees() const { return run_->found_degrees; }
 std::string session::found_schedule_note() const { return run_->term->plan.pipeline.search; }
 
 uint64_t session::validation_tokens() const {

@@ -43,11 +43,10 @@ class session {  ///< one training run, from its opening to its end
   /// starts the actors. Runs no step. Errors: bad_input for faults in the configuration or files, limit (also if memory
   /// or threads would not suffice), io, stopped.
   static core::result<std::unique_ptr<session>> open(session_options options);
-  /// Chooses the parallel degrees that the configuration leaves open: by measurements of this job in the run's folder,
-  /// or else by running the combinations that the cost model predicts to be fastest for a few steps each, from initial
-  /// weights, in sessions that leave nothing behind. `pipeline.profile: never` runs none of them. open() calls this if
-  /// degrees are open. Errors: those of open(); bad_input if no combination can run, with the least memory budget that
-  /// would permit one.
+  /// Chooses the parallel degrees that the configuration leaves open: those whose step is predicted to be the shortest
+  /// (job/degrees.hpp), by session_options::kept_costs. Runs nothing and writes nothing. open() calls this if degrees
+  /// are open. Errors: stopped; bad_input if no combination can run, with the least memory budget that would permit
+  /// one.
   static core::result<run_degrees> choose_degrees(const session_options& options);
   /// Opens a session that makes an actor system of its own.
   static core::result<std::unique_ptr<session>> open(std::shared_ptr<const config::job_config> config,
@@ -245,8 +244,6 @@ class session {  ///< one training run, from its opening to its end
   /// too. Empty if no search was made.
   [[nodiscard]] std::string found_schedule() const;
   [[nodiscard]] std::string found_schedule_note() const;
-  /// Returns the text run_degrees::file, if opening this session has chosen degrees; else empty.
-  [[nodiscard]] std::string found_degrees() const;
   /// Returns a line of text for each change that passes made to the units of a host program's model; empty if
   /// there is none.
   [[nodiscard]] std::string changed_units() const;
@@ -290,7 +287,6 @@ class session {  ///< one training run, from its opening to its end
   core::result<bool> save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters = false) const;
 
  private:
-  struct trials;
   explicit session(std::unique_ptr<training_run> run);
   std::unique_ptr<training_run> run_;
 };

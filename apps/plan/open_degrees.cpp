@@ -24,8 +24,7 @@ int show_degrees(const config::loaded& loaded, const plan_arguments& a, const pl
     std::printf("%s", job::degrees_as_json(*list).c_str());
     return list->chosen ? 0 : 1;
   }
-  std::printf("%u ranks on %u cores; steps predicted by the cost model%s%s\n", c.parallel.ranks(), list->cores,
-              list->profile.empty() ? "" : ", measured in ", list->profile.c_str());
+  std::printf("%u ranks on %u cores; steps predicted by the cost model\n", c.parallel.ranks(), list->cores);
   if (c.host_memory_budget > 0)
     std::printf("budget: %s of states for all ranks\n", core::human_bytes(c.host_memory_budget).c_str());
   std::printf("%s", job::degrees_as_table(*list).c_str());

@@ -1,7 +1,8 @@
-// Chooses the costs that `troupe plan` and `troupe simulate` assume: constants that `troupe calibrate` has kept of this
-// machine, rates that are measured now, or usual ones; and the disk rates of its arguments.
+// Chooses the costs that `troupe plan`, `troupe simulate` and `troupe train` assume: constants that `troupe calibrate`
+// has kept of this machine, rates that are measured now, or usual ones; and the disk rates of its arguments.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "apps/plan/rate_arguments.hpp"
@@ -20,6 +21,13 @@ struct chosen_costs {
 
 /// Returns the identity of this machine and program, by which measured constants are kept.
 job::machine_identity own_machine();
+
+/// Returns the constants that are kept of this machine for a job, from the user's cache; nullopt: there are none, or
+/// the job is on a device. Refused: a file that cannot be read.
+core::result<std::optional<job::model_of_kept>> kept_costs_of(const config::job_config& c);
+
+/// Returns the costs by these constants, or else by usual rates.
+chosen_costs costs_by(const std::optional<job::model_of_kept>& kept, const config::job_config& c);
 
 /// Returns the costs of a job. Disk rates in the arguments replace those of the cost model. Refused: a file of kept
 /// constants that cannot be read.

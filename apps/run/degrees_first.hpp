@@ -1,5 +1,5 @@
-// Chooses the open degrees of a job of several processes before they start, in a separate process that loads LibTorch,
-// tries divisions of the ranks, and ends. Owns the start of that process and the transfer of its result. Leaves the
+// Chooses the open degrees of a job of several processes before they start, in a separate process that plans the
+// divisions of the ranks, and ends. Owns the start of that process and the transfer of its result. Leaves the
 // choice to session::choose_degrees.
 #pragma once
 
@@ -24,10 +24,8 @@ std::variant<std::vector<std::string>, int> choose_degrees_first(const std::file
 /// Returns the keys of the parallel degrees that the configuration leaves open.
 std::vector<std::string> open_degrees_of(const config::loaded& loaded);
 
-/// In the process that chooses the degrees, writes the values of `keys` to the process that started it, writes
-/// `measured`, the text of the file with the measured degrees, into the run's folder (empty: no file), and returns the
+/// In the process that chooses the degrees, writes the values of `keys` to the process that started it, and returns the
 /// exit code. Returns nothing in a process that was started to train.
-std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const config::loaded& taken,
-                                     const std::string& measured);
+std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const config::loaded& taken);
 
 }  // namespace troupe::apps

@@ -11,8 +11,6 @@
 #include "apps/run/degrees_first.hpp"
 #include "config/keys/key_info.hpp"
 #include "core/number.hpp"
-#include "job/degrees.hpp"
-#include "storage/files/atomic_file.hpp"
 
 namespace troupe::apps {
 
@@ -23,8 +21,7 @@ std::vector<std::string> open_degrees_of(const config::loaded& loaded) {
   return out;
 }
 
-std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const config::loaded& taken,
-                                     const std::string& measured) {
+std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const config::loaded& taken) {
   const char* const to = std::getenv(degrees_variable);
   if (to == nullptr) return std::nullopt;
   const auto descriptor = core::number_of<int>(to);
@@ -34,13 +31,6 @@ std::optional<int> hand_over_degrees(const std::vector<std::string>& keys, const
   std::string text;
   for (const auto& v : taken.values)
     if (std::ranges::find(keys, v.key) != keys.end()) text.append(v.key).append("=").append(v.value).append("\n");
-  const auto& folder = taken.config.output;
-  if (!measured.empty() && !folder.empty()) {
-    std::error_code told_below;
-    std::filesystem::create_directories(folder, told_below);
-    if (auto ok = storage::write_file_atomically(folder / job::degrees_file_name, measured); !ok)
-      return failed(ok.error());
-  }
   const auto written = ::write(*descriptor, text.data(), text.size());  // never blocks: a pipe's buffer is larger
   if (written == static_cast<ssize_t>(text.size())) return 0;
   return failed({core::error_kind::io,

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/commit/folder_lock.hpp"
 #include "config/explain.hpp"
 #include "core/system/dangling_link.hpp"
-#include "job/degrees.hpp"
 #include "plan/schedule/kept_search.hpp"
 #include "storage/files/atomic_file.hpp"
 
@@ -34,14 +34,13 @@ core::result<void> write_files(const std::filesystem::path& folder,
 
 }  // namespace
 
-core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
+core::result<void> prepare_output(const config::loaded& c, const actors::session& s,
                                   const std::function<core::result<void>()>& claim,
                                   const std::function<core::result<void>()>& open) {
   const std::filesystem::path folder = std::filesystem::absolute(c.config.output).lexically_normal();
   std::vector<std::filesystem::path> made;  // folders that this function creates, the innermost first
   const std::vector<std::pair<const char*, std::string>> texts = {
       {"config.yaml", config::effective_yaml(c)},
-      {job::degrees_file_name.data(), degrees},
       {"tiers.yaml", s.chosen_tiers()},
       {plan::schedule_file_name.data(), s.found_schedule()},
       {plan::search_file_name.data(), s.found_schedule_note()}};

@@ -1,9 +1,8 @@
 // Prepares a run's folder with text files for the user: the effective configuration, and what was chosen where the
-// configuration leaves a choice (degrees, memory tiers, the pipeline's schedule).
+// configuration leaves a choice (memory tiers, the pipeline's schedule).
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "actors/session/session.hpp"
 #include "config/load.hpp"
@@ -12,10 +11,9 @@
 namespace troupe::apps {
 
 /// Creates the run's folder, which `claim` locks for this process before anything is written, and writes the effective
-/// configuration and the choices of the session into it. `degrees` is the text of the file with the chosen parallel
-/// degrees; empty: no such file is written. `open` creates the run's other files. A run that cannot start leaves no
-/// folder that did not exist before.
-core::result<void> prepare_output(const config::loaded& c, const actors::session& s, const std::string& degrees,
+/// configuration and the choices of the session into it. `open` creates the run's other files. A run that cannot start
+/// leaves no folder that did not exist before.
+core::result<void> prepare_output(const config::loaded& c, const actors::session& s,
                                   const std::function<core::result<void>()>& claim,
                                   const std::function<core::result<void>()>& open);
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "actors/opening/memory_need.hpp"
@@ -20,6 +21,7 @@
 #include "apps/base/interrupts.hpp"
 #include "apps/base/programs.hpp"
 #include "apps/plan/open_degrees.hpp"
+#include "apps/plan/plan_costs.hpp"
 #include "apps/run/degrees_first.hpp"
 #include "apps/run/opening_display.hpp"
 #include "apps/run/processor_shares.hpp"
@@ -153,31 +155,29 @@ std::shared_ptr<cluster::process> take_link(const config::loaded& loaded, const 
                              fmt::format("{:016x}{:016x}", digest.high, digest.low)});
 }
 
-/// Chooses the degrees that the job leaves open, and prints them. Returns the exit code if there is no valid choice.
-std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded, const interrupts& stop,
-                                actors::run_degrees& out) {
+/// Chooses the degrees that the job leaves open, by `kept` or else usual rates, and prints them. Returns the exit code
+/// if there is no valid choice.
+std::optional<int> take_degrees(const train_arguments& a, config::loaded& loaded,
+                                const std::optional<job::model_of_kept>& kept, const interrupts& stop) {
   if (loaded.config.open_degrees.empty()) return std::nullopt;
   opening_display display(a.verbosity);
   actors::session_options options{.config = std::make_shared<const config::job_config>(loaded.config)};
-  options.hooks.on_reading = [&](const data::reading_progress& p) { return show_reading(p, stop); };
+  options.kept_costs = kept;
   options.hooks.on_opening = [&](const actors::opening_progress& p) {
     display.show(p);
     return !stop.requested();
   };
-  auto chosen = actors::session::choose_degrees(options);
+  const auto chosen = actors::session::choose_degrees(options);
   display.clear();
-  if (!chosen) {
-    return failed_at(chosen.error(), loaded);
-  }
-  out = std::move(*chosen);
-  config::take_degrees(out.taken, loaded);
+  if (!chosen) return failed_at(chosen.error(), loaded);
+  config::take_degrees(chosen->taken, loaded);
   const auto style = style_of(a);
   if (style == output_style::bar || style == output_style::lines) {
-    std::printf("%sdegrees: %s\n", out.table.c_str(), out.reason.c_str());
+    std::printf("%sdegrees: %s\n", chosen->table.c_str(), chosen->reason.c_str());
   } else if (style == output_style::json) {
     std::printf("{\"event\":\"degrees\",\"chosen\":%s,\"reason\":%s}\n",
-                core::json_string(config::degrees_text(out.taken.parallel)).c_str(),
-                core::json_string(out.reason).c_str());
+                core::json_string(config::degrees_text(chosen->taken.parallel)).c_str(),
+                core::json_string(chosen->reason).c_str());
   }
   std::fflush(stdout);
   return std::nullopt;
@@ -202,9 +202,10 @@ int train_to(console& out, const train_arguments& given) {
     return failed({core::error_kind::bad_input,
                    "cluster.processes: wanted `troupe train` with a regular file, which each process reads for itself, "
                    "got a pipe or another program"});
-  actors::run_degrees degrees;
-  if (const auto refused = take_degrees(a, *loaded, stop, degrees)) return *refused;
-  if (const auto chosen = hand_over_degrees(open, *loaded, degrees.file)) return *chosen;
+  auto kept = kept_costs_of(loaded->config);  // before a process of a job takes its share of the cores
+  if (!kept) return failed(kept.error());
+  if (const auto refused = take_degrees(a, *loaded, *kept, stop)) return *refused;
+  if (const auto chosen = hand_over_degrees(open, *loaded)) return *chosen;
   auto schedule = degree_schedule::read(a.degrees, a, a.steps, *loaded, !link);
   if (!schedule) return 2;
   const config::loaded& first = schedule->is_empty() ? *loaded : schedule->first();
@@ -213,7 +214,7 @@ int train_to(console& out, const train_arguments& given) {
     if (const auto own = take_own_address(first.config.cluster); !own) return failed(own.error());
     process = take_link(first, *link);
   }
-  const int code = out.end(run_training(a, first, degrees, std::move(*schedule), process, stop, out));
+  const int code = out.end(run_training(a, first, std::move(*kept), std::move(*schedule), process, stop, out));
   if (process != nullptr) process->leave(code);
   return code;
 }

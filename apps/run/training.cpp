@@ -58,11 +58,11 @@ core::error with_way_out(core::error e, const run_start& start) {
 
 class training {
  public:
-  training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
+  training(const train_arguments& a, const config::loaded& loaded, std::optional<job::model_of_kept> kept,
            degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop, console& out)
       : arguments_(a),
         loaded_(loaded),
-        degrees_(degrees),
+        kept_costs_(std::move(kept)),
         schedule_(std::move(schedule)),
         config_(std::make_shared<const config::job_config>(loaded.config)),
         process_(std::move(process)),
@@ -210,17 +210,13 @@ class training {
           most_ranks, ranks);
       return;
     }
-    const auto costs = costs_of(*config_, {}, {});
-    if (!costs) {
-      end.not_foretold = "the step is not predicted: " + costs.error().text;
-      return;
-    }
+    const auto costs = costs_by(kept_costs_, *config_);
     std::vector<std::shared_ptr<const plan::rank_plan>> plans;  // the session owns them
     for (uint32_t r = 0; r < ranks; ++r) plans.emplace_back(std::shared_ptr<void>(), &session_->training_plan(r));
     uint64_t bytes = 0;
     for (const auto& m : end.memory) bytes += m.resident.total() + m.activations_peak_bytes;
     end.step_foretold =
-        compared(figures_of(plan::predict(plans, costs->costs)), end.steps_to_compare, bytes, costs->source);
+        compared(figures_of(plan::predict(plans, costs.costs)), end.steps_to_compare, bytes, costs.source);
   }
 
   /// Stores the folder of the trained model in `end`, and the command that uses the model or resumes the run.
@@ -290,7 +286,8 @@ class training {
 
   /// Opens the session. Returns the exit code if it is refused.
   std::optional<int> open() {
-    actors::session_options options{.config = config_, .hooks = hooks(), .texts = degrees_.texts, .process = process_};
+    actors::session_options options{
+        .config = config_, .hooks = hooks(), .kept_costs = kept_costs_, .process = process_};
     options.serves_page = has_page();
     if (process_ != nullptr) {
       options.choose_resume = [this](bool again) { return choose_resume(again); };
@@ -372,8 +369,7 @@ class training {
       // the process that led the run before and was lost may still hold the lock
       return claimed || is_first ? claimed : core::result<void>();
     };
-    if (auto ok = prepare_output(loaded_, *session_, degrees_.file, claim, open_records); !ok)
-      return failed(ok.error());
+    if (auto ok = prepare_output(loaded_, *session_, claim, open_records); !ok) return failed(ok.error());
     if (!is_first)
       saved_.take_over(*session_);
     else if (auto ok = saved_.begin(start_, *session_); !ok)
@@ -483,7 +479,7 @@ class training {
 
   const train_arguments& arguments_;
   const config::loaded& loaded_;
-  const actors::run_degrees& degrees_;
+  const std::optional<job::model_of_kept> kept_costs_;
   degree_schedule schedule_;
   std::shared_ptr<const config::job_config> config_;
   std::shared_ptr<cluster::process> process_;  // link to the job's other processes; null in a job of one process
@@ -510,9 +506,9 @@ class training {
 
 }  // namespace
 
-int run_training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
+int run_training(const train_arguments& a, const config::loaded& loaded, std::optional<job::model_of_kept> kept,
                  degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop, console& out) {
-  return training(a, loaded, degrees, std::move(schedule), std::move(process), stop, out)();
+  return training(a, loaded, std::move(kept), std::move(schedule), std::move(process), stop, out)();
 }
 
 }  // namespace troupe::apps

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "actors/session/session.hpp"
 #include "apps/base/console.hpp"
@@ -10,11 +11,13 @@
 #include "apps/run/degree_schedule.hpp"
 #include "apps/run/train.hpp"
 #include "cluster/process.hpp"
+#include "job/kept_costs.hpp"
 
 namespace troupe::apps {
 
-/// Runs the training and returns the exit code of train(). `process` is null unless the job has several.
-int run_training(const train_arguments& a, const config::loaded& loaded, const actors::run_degrees& degrees,
+/// Runs the training and returns the exit code of train(). `kept`: constants of this machine (plan_costs.hpp).
+/// `process` is null unless the job has several.
+int run_training(const train_arguments& a, const config::loaded& loaded, std::optional<job::model_of_kept> kept,
                  degree_schedule schedule, std::shared_ptr<cluster::process> process, interrupts& stop, console& out);
 
 }  // namespace troupe::apps

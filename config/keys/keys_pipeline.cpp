@@ -113,9 +113,7 @@ void add_pipeline_keys(key_rows& t) {
   key("profile", text, "automatic",
       "When a run leaves the measured times of its units in its folder (profile.csv), which `partition: best` and "
       "`schedule: search` go by instead of modelled ones: at the end of a pipeline's run where the folder has none of "
-      "the same model, micro-batch and type; always, without a pipeline too; never, nor is one read. With never, "
-      "degrees "
-      "that are auto are chosen without running a step or reading one that was measured (degrees.csv).")
+      "the same model, micro-batch and type; always, without a pipeline too; never, nor is one read.")
       .one_of({"automatic", "always", "never"})
       .by_hand(profile_field());
   key("stages", integer, "auto", "DeepSpeed reads it and does nothing.")

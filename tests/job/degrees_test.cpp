@@ -1,5 +1,5 @@
 // Tests degrees that a configuration leaves open: every candidate is planned as a job of its own, the fastest that fits
-// is chosen, and the run's folder stores the choice.
+// is chosen.
 #include "job/degrees.hpp"
 
 #include <fmt/format.h>
@@ -52,8 +52,6 @@ job::listed_way& way_of(job::degree_list& list, const std::string& degrees) {
   BOOST_TEST_REQUIRE((at != list.ways.end()));
   return *at;
 }
-
-std::string in(const std::string& folder) { return "output=" + folder; }
 
 }  // namespace
 
@@ -126,34 +124,25 @@ BOOST_AUTO_TEST_CASE(a_budget_of_passes_that_no_way_fits_is_told_the_least_that_
   BOOST_TEST(!job::chosen_degrees(listed(too_little), too_little).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(measured_steps_of_the_folder_decide_and_the_same_file_folder_and_profile_choose_the_same) {
+BOOST_AUTO_TEST_CASE(a_job_is_planned_at_the_chosen_degrees_and_costs_that_are_given_choose_them) {
+  const auto c = std::make_shared<const config::job_config>(config_of({}));
+  plan::cost_model slow_messages;
+  slow_messages.latency_s = 1;
+  for (const plan::cost_model& costs : {job::usual_costs(*c), slow_messages}) {
+    const auto list = check_ok(job::list_degrees(*c, {}, &costs));
+    const auto b = check_ok(job::make_blueprint(c, {}, &costs));
+    BOOST_TEST(b->config->open_degrees.empty());
+    BOOST_TEST(config::degrees_text(b->config->parallel) == list->ways[list->chosen.value()].degrees);
+    if (costs.latency_s == 1) BOOST_TEST(list->ways[*list->chosen].predicted_s > 1.0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_measured_degrees_is_refused_by_name) {
   const tests::scratch_folder folder;
-  const auto c = config_of({in(folder.path().string())});
-  auto list = listed(c);
-  const size_t slowest =
-      static_cast<size_t>(std::ranges::max_element(list.ways, {}, &job::listed_way::predicted_s) - list.ways.begin());
-  for (size_t i = 0; i < list.ways.size(); ++i) {
-    if (i % 2 != slowest % 2) continue;
-    list.ways[i].measured_s = i == slowest ? 0.001 : 0.002;
-    list.ways[i].measured_steps = 3;
-  }
-  folder.write(std::string(job::degrees_file_name), job::write_degree_profile(job::profile_of(list)));
-  for (int again = 0; again < 2; ++again) {
-    BOOST_TEST_INFO_SCOPE("again " << again);
-    const auto kept = listed(c);
-    BOOST_TEST(kept.is_measured());
-    BOOST_TEST(*kept.chosen == slowest);
-    BOOST_TEST(kept.profile == folder.path() / job::degrees_file_name);
-    BOOST_TEST(job::write_degree_profile(job::profile_of(kept)) == job::write_degree_profile(job::profile_of(list)));
-  }
-  const auto b = check_ok(job::make_blueprint(std::make_shared<const config::job_config>(c)));
-  BOOST_TEST(config::degrees_text(b->config->parallel) == list.ways[slowest].degrees);
-  BOOST_TEST(b->config->open_degrees.empty());
-  // Steps that were measured with another configuration must not be used.
-  const auto other = listed(config_of({in(folder.path().string()), "model.n_embd=64"}));
-  BOOST_TEST(!other.is_measured());
-  BOOST_TEST(other.profile.empty());
-  BOOST_TEST(!listed(config_of({in(folder.path().string()), "pipeline.profile=never"})).is_measured());
+  const auto c = config_of({"output=" + folder.path().string()});
+  BOOST_TEST(job::list_degrees(c).has_value());
+  folder.write("degrees.csv", "troupe degrees,1\n");
+  check_failed(job::list_degrees(c), (folder.path() / "degrees.csv").string() + ": steps of degrees are no longer");
 }
 
 BOOST_AUTO_TEST_CASE(of_equal_ways_the_first_is_taken_and_one_that_cannot_run_never) {
@@ -163,30 +152,10 @@ BOOST_AUTO_TEST_CASE(of_equal_ways_the_first_is_taken_and_one_that_cannot_run_ne
   list.ways[0].refusal = "no";
   job::choose_fastest(list);
   BOOST_TEST(list.chosen.value() == 1U);
-  list.ways[3].measured_s = 5;
+  list.ways[3].predicted_s = 1;
+  list.ways[0].predicted_s = 0.5;
   job::choose_fastest(list);
   BOOST_TEST(list.chosen.value() == 3U);
-  list.ways[0].measured_s = 1;
-  job::choose_fastest(list);
-  BOOST_TEST(list.chosen.value() == 3U);
-}
-
-BOOST_AUTO_TEST_CASE(a_file_that_is_no_profile_is_refused_at_its_line) {
-  const auto refused = [](const std::string& content) {
-    const auto read = job::read_degree_profile(content, "degrees.csv");
-    return read ? std::string("read") : read.error().text;
-  };
-  BOOST_TEST(refused("") == "degrees.csv:1: wanted 'troupe degrees,1' of measured degrees");
-  BOOST_TEST(refused("troupe degrees,1\ncores,0\n") == "degrees.csv:2: wanted 'cores,N' of measured degrees");
-  const std::string head =
-      "troupe degrees,1\ncores,2\ninstructions,collective_bytes,memory_bytes,flops,predicted_s,step_s,steps,degrees\n";
-  BOOST_TEST(refused(head + "1,2,3,4,5,6,7,data 2\n") == "read");
-  for (const char* line : {"1,2,3,4,5,6,7,", "1,2,3,4,5,nan,7,data 2", "1,2,3,4,5,6,0,data 2", "x"})
-    BOOST_TEST_CONTEXT(line)
-    BOOST_TEST(refused(head + line) == "degrees.csv:4: wanted seven numbers and degrees of measured degrees");
-  const tests::scratch_folder folder;
-  folder.write(std::string(job::degrees_file_name), "nonsense");
-  check_failed(job::list_degrees(config_of({in(folder.path().string())})), "remove the file to measure steps again");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

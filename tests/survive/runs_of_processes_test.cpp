@@ -49,15 +49,12 @@ BOOST_AUTO_TEST_CASE(a_model_that_learns_from_another_has_the_bits_of_one_proces
 }
 
 BOOST_AUTO_TEST_CASE(degrees_that_are_open_are_chosen_before_there_are_processes) {
-  // The model is large enough that the predictions of both configurations are close to each other, so that both are
-  // measured.
   const command_folder folder(
       replaced(compared_job, "n_embd: 32, n_head: 4, n_positions: 32", "n_embd: 64, n_head: 4, n_positions: 64"));
   const auto did = folder.troupe({"train", "job.yaml", "--set", "output=many", "--set",
                                   "parallel={ranks: 2, data: auto, tensor: auto}", "--set", "cluster.processes=ranks"});
   BOOST_REQUIRE_MESSAGE(did.code == 0, did.err);
   BOOST_TEST(has(did.out, "degrees: "), did.out);
-  BOOST_TEST(std::filesystem::exists(folder.folder.path() / "many" / "degrees.csv"));
   const bool cut = has(scratch_folder::read(folder.folder.path() / "many" / "config.yaml"), "tensor: 2");
   const auto one = folder.troupe({"train", "job.yaml", "--set", "output=one", "--set",
                                   cut ? "parallel={data: 1, tensor: 2}" : "parallel={data: 2, tensor: 1}"});

@@ -56,7 +56,7 @@ core::result<void> kept_run::check_export_folder(const actors::session& s) const
   return check_export(wishes_.export_folder, bytes, read);
 }
 
-core::result<void> kept_run::begin(actors::session& s, const std::string& degrees) {
+core::result<void> kept_run::begin(actors::session& s) {
   const bool is_over = s.steps_done() >= config_.steps;
   if (start_.own && is_over)
     TROUPE_TRY(check_same_job(s.configuration_before(), start_.load.path, s.steps_done(), loaded_));
@@ -64,7 +64,7 @@ core::result<void> kept_run::begin(actors::session& s, const std::string& degree
   // A run without steps left does not open its record files, so that they stay unchanged.
   const auto open_records = [&] { return is_over ? core::result<void>() : s.open_records(); };
   TROUPE_TRY(prepare_output(
-      loaded_, s, degrees, [this] { return saved_.claim_output(); }, open_records));
+      loaded_, s, [this] { return saved_.claim_output(); }, open_records));
   TROUPE_TRY(saved_.begin(start_, s));
   return sample_.prepare(s);
 }

@@ -49,8 +49,8 @@ class kept_run {
   /// Adds a remedy to the error of opening a session at the beginning that choose_start() has returned.
   [[nodiscard]] core::error explained(core::error why) const;
   /// Prepares the folder for the opened session: locks it, writes what describes the run, creates the curve files and
-  /// checks the target of the export. `degrees` is the text of run_degrees::file. A refused run changes nothing.
-  core::result<void> begin(actors::session& s, const std::string& degrees);
+  /// checks the target of the export. A refused run changes nothing.
+  core::result<void> begin(actors::session& s);
 
   void note_step(const actors::step_report& r, const actors::session& s);
   void note_evaluation(uint64_t step, double loss);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/checkpoint/companions.hpp"
+#include "apps/plan/plan_costs.hpp"
 #include "checkpoint/convert/folder_contents.hpp"
 #include "core/system_error.hpp"
 #include "models/cuda/open.hpp"
@@ -24,23 +25,22 @@ actors::session_hooks training_session::hooks() {
   return out;
 }
 
-/// Chooses the degrees that the configuration leaves open, and stores the texts that the trials have read. Returns the
-/// text of the file with the choice; empty if nothing is open.
-core::result<std::string> training_session::choose_degrees(std::shared_ptr<const actors::read_texts>& texts) {
-  if (loaded_->config.open_degrees.empty()) return std::string();
+/// Chooses the degrees that the configuration leaves open.
+core::result<void> training_session::choose_degrees(const std::optional<job::model_of_kept>& kept) {
+  if (loaded_->config.open_degrees.empty()) return {};
   actors::session_options options{.config = std::make_shared<const config::job_config>(loaded_->config)};
   options.hooks = hooks();
-  TROUPE_ASSIGN(auto chosen, actors::session::choose_degrees(options));
+  options.kept_costs = kept;
+  TROUPE_ASSIGN(const auto chosen, actors::session::choose_degrees(options));
   config::take_degrees(chosen.taken, *loaded_);
-  texts = std::move(chosen.texts);
-  return std::move(chosen.file);
+  return {};
 }
 
 core::result<void> training_session::open_session(const session_wishes& wishes) {
-  std::shared_ptr<const actors::read_texts> texts;
-  TROUPE_ASSIGN(const auto degrees, choose_degrees(texts));
+  TROUPE_ASSIGN(auto kept, kept_costs_of(loaded_->config));
+  TROUPE_TRY(choose_degrees(kept));
   const auto config = std::make_shared<const config::job_config>(loaded_->config);
-  actors::session_options options{.config = config, .hooks = hooks(), .texts = std::move(texts)};
+  actors::session_options options{.config = config, .hooks = hooks(), .kept_costs = std::move(kept)};
   if (wishes.keeps_folder) {
     kept_ = std::make_unique<kept_run>(*loaded_, wishes.kept,
                                        [this](const std::string& line) { warnings_.push_back(line); });
@@ -54,7 +54,7 @@ core::result<void> training_session::open_session(const session_wishes& wishes) 
   auto opened = actors::session::open(std::move(options));
   if (!opened) return core::fail(kept_ == nullptr ? opened.error() : kept_->explained(opened.error()));
   session_ = std::move(*opened);
-  if (kept_ != nullptr) return kept_->begin(*session_, degrees);
+  if (kept_ != nullptr) return kept_->begin(*session_);
   // Traces and reports are written only into a folder that exists.
   std::error_code failed;
   if (config->telemetry.report || config->telemetry.traces(config->steps))

@@ -16,6 +16,7 @@
 #include "apps/python/training/kept_run.hpp"
 #include "config/load.hpp"
 #include "core/error.hpp"
+#include "job/kept_costs.hpp"
 
 namespace troupe::apps {
 
@@ -61,7 +62,7 @@ class training_session {
 
  private:
   [[nodiscard]] actors::session_hooks hooks();
-  core::result<std::string> choose_degrees(std::shared_ptr<const actors::read_texts>& texts);
+  core::result<void> choose_degrees(const std::optional<job::model_of_kept>& kept);
   core::result<void> open_session(const session_wishes& wishes);
 
   std::vector<std::string> warnings_, lines_;

@@ -50,7 +50,9 @@ run_answer some_answer() {
 
 BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   opening_call opening;
-  opening.costs = plan::cost_model{.disk_latency_s = 1.0 / 3};
+  opening.costs.disk_latency_s = 1.0 / 3;
+  opening.costs.device_bytes_per_s = 7;
+  opening.costs.machine = {.product_flops_per_s = 5, .wakeup_s = 1.0 / 7};
   opening.load.path = "/runs/a";
   opening.load.tag = "best";
   opening.load.load_from_fp32_weights = false;
@@ -64,7 +66,8 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   opening.schedule->push_back({7, {"prefetch"}, false, 2});
   opening.load.left_out = {{3, 4, true, {{8, 16}, {20, 24}}}, {6, 6, false, {{28, 32}}}};
   const auto o = behind_bytes(opening);
-  BOOST_TEST(o.costs->disk_latency_s == 1.0 / 3);
+  BOOST_TEST((o.costs.disk_latency_s == 1.0 / 3 && o.costs.device_bytes_per_s == 7));
+  BOOST_TEST((o.costs.machine == opening.costs.machine));
   const auto& load = o.load;
   BOOST_TEST((load.path == "/runs/a" && load.tag == "best" && load.map.empty() && load.swap_batch_bytes == 4096));
   BOOST_TEST((load.load_from_fp32_weights == false && load.changed_seed && load.changed_data && !load.changed_batch));
@@ -73,7 +76,6 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   BOOST_TEST((o.passes->of_step.kept_units == opening.passes->of_step.kept_units &&
               o.passes->of_step.gathering == opening.passes->of_step.gathering));
   BOOST_TEST((o.schedule->size() == 1 && o.schedule->front().tried_steps == 2));
-  BOOST_TEST(!behind_bytes(opening_call{}).costs.has_value());
 
   const auto sign = behind_bytes(output_call{"/runs/a/.sign", "what"});
   BOOST_TEST((sign.path == "/runs/a/.sign" && sign.content == "what"));

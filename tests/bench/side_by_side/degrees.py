@@ -69,10 +69,9 @@ def measure(a):
                 kept["opening_s"].append(result["first_step_s"])
                 for way in listed["ways"]:
                     mine = kept["ways"].setdefault(way["degrees"], {"predicted_s": way["predicted_s"], "refusal": way["refusal"],
-                                                                    "tried_s": [], "steps_s": [], "opening_s": []})
+                                                                    "steps_s": [], "opening_s": []})
                     if way["refusal"]:
                         continue
-                    mine["tried_s"].append(way["measured_s"])
                     alone, _ = run(a.troupe, model, ranks, {k: way[k] for k in ("pipeline", "data", "tensor")})
                     mine["steps_s"].append(least(alone))
                     mine["opening_s"].append(alone["first_step_s"])
@@ -101,9 +100,7 @@ def page(results):
                        f"{statistics.median(case['opening_s']):.1f}", f"{statistics.median(alone):.1f}"])
         for degrees, w in case["ways"].items():
             predicted = "" if w["predicted_s"] is None else f"{1e3 * w['predicted_s']:.1f}"
-            tried = [t for t in w["tried_s"] if t]
-            ways.append([name, degrees, predicted, f"{1e3 * statistics.median(tried):.1f}" if tried else "",
-                         f"{1e3 * statistics.median(w['steps_s']):.1f}" if w["steps_s"] else w["refusal"]])
+            ways.append([name, degrees, predicted, f"{1e3 * statistics.median(w['steps_s']):.1f}" if w["steps_s"] else w["refusal"]])
     return "\n".join([
         f"# Degrees that a run chooses, {date.day} {date:%B %Y}", "",
         f"{m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}, Linux {m['kernel']}. Commit {results['commit']}.",
@@ -111,8 +108,8 @@ def page(results):
         f"Three models, {SAMPLES} samples a step in micro-batches of {MICRO_BATCH}, fp32, AdamW, ZeRO 0; pipeline, tensor and data ranks "
         "are `auto`. A run's figure is the least of its steps, since other work on the machine only adds; rounds in turn. A way's runs have its degrees written out.", "",
         table(["case", "chosen", "fastest", "chosen by fastest", "bound", "first step after, s", "degrees given, s"], chosen), "",
-        "Milliseconds: as the cost model predicts, the least of the steps that choosing ran, the least of a run's.", "",
-        table(["case", "degrees", "predicted", "tried", "step, ms"], ways), ""])
+        "Milliseconds: as the cost model predicts, the least of a run's steps.", "",
+        table(["case", "degrees", "predicted", "step, ms"], ways), ""])
 
 
 def run_part(a):

@@ -73,8 +73,7 @@ void make_room_for_inputs(blueprint& b) {
 }
 
 /// Plans the steps with the passes of `compile`, for the phase of compression that begins after `from` updates, and
-/// enlarges the pools of `b` to their sizes. Measurements of the run, which may change a later choice, are not known
-/// yet.
+/// enlarges the pools of `b` to their sizes.
 core::result<void> size_passes(blueprint& b, uint64_t from) {
   const auto entries = b.config->compile.entries();
   if (entries.empty()) return {};
@@ -129,7 +128,7 @@ core::result<void> use_passes(blueprint& b, const job::go_on& go_on) {
   const auto entries = c.compile.entries();
   if (entries.empty() || entries.front().step > 0) return {};
   TROUPE_ASSIGN(auto compiled, compile_step(c, b.table, b.plain, wish_of(c, entries.front()), b.costs,
-                                            choice_time::before_a_run, {}, go_on));
+                                            choice_time::before_a_run, go_on));
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::train_saving})
     take_passes(compiled.chosen.options, options_for(b, which));
   // Every kind of step has the same ratio (share of states that are offloaded), also after later choices of passes,

@@ -63,9 +63,8 @@ core::result<void> enter_phase(blueprint& b, uint64_t updates) {
   return {};
 }
 
-core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured) {
-  TROUPE_ASSIGN(auto compiled,
-                compile_step(*b.config, b.table, b.plain, wish, b.costs, choice_time::between_steps, measured));
+core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish) {
+  TROUPE_ASSIGN(auto compiled, compile_step(*b.config, b.table, b.plain, wish, b.costs, choice_time::between_steps));
   changed_steps out;
   out.train = b.options[static_cast<size_t>(plan::plan_choice::train)];
   out.train_saving = b.options[static_cast<size_t>(plan::plan_choice::train_saving)];

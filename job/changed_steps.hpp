@@ -30,7 +30,7 @@ struct changed_steps {
 };
 /// Returns the plans of training steps with the passes that `wish` requests, for use between two steps of a run of `b`.
 /// Returns every error of compile_step and of the plan checker.
-core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish, const measured_run& measured = {});
+core::result<changed_steps> change_steps(const blueprint& b, const pass_wish& wish);
 
 /// Applies the passes in `chosen`, which rank 0's process chose for this blueprint, to its training steps. Pools become
 /// as large as the largest plan of these steps needs. On an error the blueprint stays unchanged.

@@ -13,15 +13,9 @@
 namespace troupe::job {
 namespace {
 
-plan::memory_limits limits_of(const config::job_config& c, const measured_run& measured) {
+plan::memory_limits limits_of(const config::job_config& c) {
   const uint64_t ranks = std::max(1U, c.parallel.ranks());
-  plan::memory_limits out{c.host_memory_budget / ranks, c.compile.memory_budget / ranks, c.cuda.memory_limit / ranks};
-  uint64_t& limit = c.device == core::device_kind::cpu ? out.total : out.device;
-  const uint64_t there = measured.memory_bytes;
-  if (there > 0) limit = limit == 0 ? there : std::min(limit, there);
-  // Subtracts the bytes by which a rank exceeded its plan, but leaves at least 1, because 0 means no limit.
-  if (limit > 0) limit -= std::min(limit - 1, measured.over_bytes);
-  return out;
+  return {c.host_memory_budget / ranks, c.compile.memory_budget / ranks, c.cuda.memory_limit / ranks};
 }
 
 core::error at(const pass_wish& wish, const core::error& e) { return wish.where.empty() ? e : e.in(wish.where); }
@@ -60,11 +54,9 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
                                                std::shared_ptr<const core::model_table> table,
                                                const plan::plan_options& base, const pass_wish& wish,
                                                const plan::cost_model& costs, choice_time when,
-                                               const measured_run& measured,
                                                const std::function<core::result<void>()>& go_on) {
   plan::compile_request request{
-      std::move(table), base, wish.passes, limits_of(c, measured), when == choice_time::before_a_run, costs,
-      measured.price,   go_on};
+      std::move(table), base, wish.passes, limits_of(c), when == choice_time::before_a_run, costs, go_on};
   request.base.passes = wish.own;
   if (const auto x = std::ranges::find_if(wish.passes, config::changes_units); x != wish.passes.end())
     return core::fail(at(wish, {core::error_kind::bad_input,
@@ -86,11 +78,7 @@ core::result<plan::compiled_step> compile_step(const config::job_config& c,
   if (!out) return core::fail(at(wish, out.error()));
   if (out->chosen.fits) return out;
   const uint64_t ranks = c.parallel.ranks();
-  auto missed = missed_budget_of(c, request.limits, out->chosen);
-  // If the run has measured its memory, the error reports this limit in place of the configured budget.
-  const bool is_measured = measured.memory_bytes + measured.over_bytes > 0;
-  if (is_measured && missed.key == passes_budget) missed.given = request.limits.total * ranks;
-  if (is_measured && missed.key == device_budget) missed.given = request.limits.device * ranks;
+  const auto missed = missed_budget_of(c, request.limits, out->chosen);
   return core::fail(at(wish, {core::error_kind::bad_input,
                               fmt::format("{}: wanted at least {} bytes for {} ranks with these passes, got {}",
                                           missed.key, missed.needed, ranks, missed.given)}));
@@ -100,7 +88,7 @@ core::result<uint64_t> least_memory_budget(const config::job_config& c, std::sha
                                            const plan::plan_options& base, const plan::cost_model& costs,
                                            const std::function<core::result<void>()>& go_on) {
   const auto wish = wish_of(c, c.compile.entries().front());
-  plan::compile_request request{std::move(table), base, wish.passes, {.total = 1}, true, costs, {}, go_on};
+  plan::compile_request request{std::move(table), base, wish.passes, {.total = 1}, true, costs, go_on};
   if (wish.is_automatic) take_automatic(request);
   const auto least = plan::compile(request);
   if (!least) return core::fail(at(wish, least.error()));

@@ -26,15 +26,6 @@ struct pass_wish {
   std::string where;  ///< file and line of the request, which precedes the text of errors; empty: unknown
 };
 
-/// Measurements of a run from which passes can be chosen better than from the cost model.
-struct measured_run {
-  /// Function that predicts an instruction's time from measurements; empty: the cost model predicts it.
-  plan::instruction_price price;
-  /// Bytes of the memory that holds activations (the device's, or all) that a rank may use; 0: unknown.
-  uint64_t memory_bytes = 0;
-  uint64_t over_bytes = 0;  ///< bytes by which a rank's peak in this memory exceeded its plan
-};
-
 /// When passes over the step plan are chosen: before a run, or between two steps of a run. In the second case states
 /// are not moved any more, so passes that choose their places are excluded.
 enum class choice_time : uint8_t { before_a_run, between_steps };
@@ -49,15 +40,13 @@ std::vector<std::string> unit_passes_of(const config::job_config& config, const 
 /// Call only for jobs whose model is of a published family, which has no such units.
 std::string idle_unit_passes(const config::job_config& config);
 
-/// Returns the options of a training step with these passes, from the options without them. Instruction times come from
-/// `measured`, or else from `costs`. Errors: an unknown or contradictory pass; a budget (`compile.memory_budget`,
-/// `cluster.host_memory_budget`) or a machine's memory that no options meet, with the least budget that works; errors
-/// of `go_on`.
+/// Returns the options of a training step with these passes, from the options without them, by the times that `costs`
+/// predicts. Errors: an unknown or contradictory pass; a budget (`compile.memory_budget`, `cluster.host_memory_budget`,
+/// `cuda.memory_limit`) that no options meet, with the least one that works; errors of `go_on`.
 core::result<plan::compiled_step> compile_step(const config::job_config& config,
                                                std::shared_ptr<const core::model_table> table,
                                                const plan::plan_options& base, const pass_wish& wish,
                                                const plan::cost_model& costs, choice_time when,
-                                               const measured_run& measured = {},
                                                const std::function<core::result<void>()>& go_on = {});
 
 /// Returns the least `compile.memory_budget` that a step with the passes of the configuration's first entry, which must

@@ -65,7 +65,7 @@ std::vector<std::vector<double>> own_seconds(std::span<const rank_spans> ranks) 
 void instruction_times::begin(std::span<const rank_spans> step) {
   plans_.clear();
   ranks_.clear();
-  step_s_ = least_step_s_ = 0;
+  step_s_ = 0;
   steps_ = 0;
   for (const auto& c : step) {
     plans_.push_back(c.plan);
@@ -94,7 +94,6 @@ void instruction_times::add(std::span<const rank_spans> step) {
     }
   const double whole_s = seconds_between(first, last);
   step_s_ += whole_s;
-  least_step_s_ = steps_ == 0 ? whole_s : std::min(least_step_s_, whole_s);
   for (size_t r = 0; r < step.size(); ++r) {
     auto& mine = ranks_[r];
     for (uint32_t id = 0; id < own[r].size(); ++id) {

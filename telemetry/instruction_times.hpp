@@ -37,8 +37,6 @@ class instruction_times {
   [[nodiscard]] double least_seconds(const plan::rank_plan& p, const plan::instruction& x) const;
   /// Returns the mean seconds of a step, from the first start to the last end over all ranks.
   [[nodiscard]] double step_s() const;
-  /// Returns the seconds of the fastest step; 0 before the first.
-  [[nodiscard]] double least_step_s() const { return least_step_s_; }
   /// Returns the mean seconds per step in which the compute lane of `rank` was idle.
   [[nodiscard]] double compute_idle_s(uint32_t rank) const;
 
@@ -58,7 +56,7 @@ class instruction_times {
 
   std::vector<std::shared_ptr<const plan::rank_plan>> plans_;
   std::vector<rank_times> ranks_;
-  double step_s_ = 0, least_step_s_ = 0;
+  double step_s_ = 0;
   uint64_t steps_ = 0, seen_ = 0;
 };
 

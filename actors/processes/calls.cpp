@@ -61,7 +61,7 @@ void fields(auto& f, chosen_passes& x) {
   f(o.recompute, o.kept_units, o.light_before, o.overlap_exchanges, o.exchange_pieces, o.gathering,
     o.gradients.reduce_bucket, o.gradients.buckets_follow_units, o.tiers.activation_units);
 }
-void fields(auto& f, told_schedule& x) { f(x.step, x.passes, x.is_automatic, x.tried_steps); }
+void fields(auto& f, told_schedule& x) { f(x.step, x.passes, x.is_automatic); }
 void fields(auto& f, opening_call& x) { f(x.costs, x.load, x.passes, x.schedule); }
 void fields(auto& f, output_call& x) { f(x.path, x.content); }
 void fields(auto& f, kept_name& x) { f(x.from, x.to); }

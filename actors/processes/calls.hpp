@@ -56,7 +56,6 @@ struct told_schedule {
   uint64_t step = 0;
   std::vector<std::string> passes;
   bool is_automatic = false;
-  uint64_t tried_steps = 0;
 };
 
 /// Names a file that the leading process has just written into the folder of outputs, for which processes of other

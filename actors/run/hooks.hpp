@@ -13,7 +13,6 @@
 #include "actors/processes/slow_link_report.hpp"
 #include "actors/run/reports.hpp"
 #include "actors/saving/save_request.hpp"
-#include "plan/choose/profile_votes.hpp"
 
 namespace troupe::data {
 struct reading_progress;
@@ -53,13 +52,8 @@ struct session_hooks {
   /// Called while `open` works, several times a second and at the begin of every phase. Returns false to end the
   /// opening with error_kind::stopped.
   opening_hook on_opening{};
-  /// Called before a step whose plan was changed by passes over the plan, or was left unchanged after a choice by
-  /// measured times.
+  /// Called before a step whose plan was changed by passes over the plan.
   std::function<void(const passes_report&)> on_passes{};
-  /// Receives each rank's profile of the measured steps (plan::rank_vote) before the run chooses passes by all
-  /// profiles. A program that knows that a rank was disturbed (suspended, or short of cores) may set the `failure` of
-  /// its profile; the current plan then stays.
-  std::function<void(std::vector<plan::rank_vote>&)> on_votes{};
   /// Called in the leading process of several when the run has gone on with other processes or degrees (in a new term),
   /// after a loss, a join or a requested change, and is back at the step at which it was interrupted. Never called in a
   /// job of one process.

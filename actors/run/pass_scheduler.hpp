@@ -1,6 +1,6 @@
 // Changes the plans of training between steps, by passes (transformations of a plan) or because a technique of
-// compression begins. Owns the schedule of changes, the measurements that a trial compares, and the switch to other
-// plans; job/compile.hpp chooses plans, the checker proves them.
+// compression begins. Owns the schedule of changes and the switch to other plans; job/compile.hpp chooses plans, the
+// checker proves them.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,6 @@
 #include "actors/run/reports.hpp"
 #include "job/changed_steps.hpp"
 #include "job/early_updates.hpp"
-#include "plan/choose/profile_votes.hpp"
-#include "telemetry/instruction_times.hpp"
 
 namespace troupe::actors {
 
@@ -58,60 +56,30 @@ class pass_scheduler {
   /// Forgets the counted undone updates, because the run goes on with other ranks.
   void forget_undone();
 
-  /// If the next step is measured, resets the ranks' peaks of activation memory. Call before a step.
-  void begin_measuring();
-  /// Stores the times of instructions and the peak memory of a step, if a later entry of the schedule will be chosen or
-  /// compared by them. Call after a step.
-  void measure(std::span<const telemetry::rank_spans> step);
-
  private:
   struct entry {
     uint64_t step = 0;
     job::pass_wish wish;
-    /// If greater than 0, the entry begins a trial: after this number of steps the run continues with the faster plan,
-    /// that of this entry or the one before it.
-    uint64_t tried_steps = 0;
-  };
-  struct earlier {       ///< the plan that a trial is compared with
-    uint64_t until = 0;  ///< number of steps done when the trial ends
-    double step_s = 0;   ///< measured seconds of a step with the plan before the trial
-    job::changed_steps steps;
   };
 
-  /// Returns the index after the last entry that takes effect once `steps` steps are done; `next_` if none does.
-  [[nodiscard]] size_t due(uint64_t steps) const;
-  [[nodiscard]] bool is_measuring() const { return next_ < entries_.size() || before_.has_value(); }
-  [[nodiscard]] bool is_measured() const { return times_.steps() > 0 && times_.is_warm(); }
   core::result<void> change_passes();
   /// Changes whether updates run before or after the vote, if the number of undone updates requires it.
   core::result<void> change_updates();
-  /// Ends a trial of passes whose steps are done, and returns to the plan from before it if that plan was faster.
-  core::result<void> end_trial();
   /// Makes training use the plans in `changed` from the next step on.
-  core::result<void> take_steps(job::changed_steps changed, passes_report report);
+  core::result<void> take_steps(job::changed_steps changed);
   /// Makes the memory of all ranks serve training by the plans `to` from the next step on: `to` has the plan of each
   /// rank, in rank order, and `sizes` the sizes that the rank's memory pools need at least for any kind of step. Fails
   /// if a plan stores states at other places than now, or memory is missing; the memory then serves the earlier plans.
   core::result<void> switch_memory(plan::rank_plans to, std::span<const plan::pool_sizes> sizes);
-  /// Makes `entered`, with the plans for another state of compression, the plans of the run, and ends a trial of
-  /// passes.
+  /// Makes `entered`, with the plans for another state of compression, the plans of the run.
   void begin_phase(job::blueprint entered);
   /// Makes the ranks' memory and programs those of the plans in `changed`. After an error nothing has changed.
   core::result<void> use_steps(job::changed_steps& changed);
-  /// Returns the profiles of the measured steps of all ranks, joined. If a rank has none, warns the host program.
-  plan::joined_votes vote();
-  void forget_measurements();
 
   training_run& run_;
   std::vector<entry> entries_;  // which passes act from which training step on, ascending by step
-  size_t next_ = 0;  // index in `entries_` of the next entry to apply; earlier entries were applied or skipped
-  std::optional<earlier> before_;       // the plan before the current trial; none: no entry is on trial
-  telemetry::instruction_times times_;  // times of instructions, from the steps since the plan last changed
-  std::vector<uint64_t> peak_bytes_;    // [rank]: peak bytes of activations in the steps since the plan last changed
-  /// Measured seconds of a step with the plan to which the last trial has returned; 0: no trial has returned to its
-  /// earlier plan.
-  double step_s_ = 0;
-  job::undone_steps undone_;        // counts undone updates, if the run itself decides whether updates precede the vote
+  size_t next_ = 0;           // index in `entries_` of the next entry to apply; earlier entries were applied or skipped
+  job::undone_steps undone_;  // counts undone updates, if the run itself decides whether updates precede the vote
   bool change_of_updates_ = false;  // true: the order of updates and vote changes before the next step
 };
 

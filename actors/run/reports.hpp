@@ -80,23 +80,12 @@ struct scheduled_passes {
   /// Passes of the host program; they must outlive the session.
   std::vector<std::shared_ptr<const plan::pass>> own{};
   bool is_automatic = false;  ///< true: all of Troupe's own passes, each as far as it shortens the step
-  /// If greater than 0, the passes are tried for this number of steps; afterwards the run returns to the earlier plan
-  /// if that plan's steps were faster. The trial begins when three steps before it have been measured, and ends when
-  /// three of its own have been (skipped steps do not count). 0: the passes stay in effect.
-  uint64_t tried_steps = 0;
 };
 
 /// A change of the step plan between two steps.
 struct passes_report {
-  /// The reason why training has returned to an earlier plan: the times of both plans.
-  struct slower {
-    double earlier_step_s = 0;  ///< shortest measured step of the earlier plan, in seconds
-    double step_s = 0;          ///< shortest measured step of the plan on trial, in seconds
-  };
-  uint64_t steps = 0;     ///< number of steps done before the plan changed
-  bool measured = false;  ///< true: the times were measured in this run; false: the cost model computed them
+  uint64_t steps = 0;  ///< number of steps done before the plan changed
   plan::compiled_step compiled;
-  std::optional<slower> went_back{};
 };
 
 /// Network traffic of a term (time with the same processes): bytes that have entered each machine, and number of steps,

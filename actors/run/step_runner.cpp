@@ -163,7 +163,6 @@ core::result<step_report> step_runner::train_once(step_data data) {
       run_.over.why = ok.error();
       if (run_.others->are_there()) return core::fail(ok.error());
     }
-  run_.passes.measure(*spans);
   run_.recorder.record(report, spans);
   if (run_.host.hooks.on_spans) run_.host.hooks.on_spans(report.step, spans);
   return report;
@@ -202,7 +201,6 @@ core::result<step_report> step_runner::step() {
     return core::fail(ok.error());
   }
   TROUPE_TRY(run_.others->let_join());
-  run_.passes.begin_measuring();
   const auto data = run_.loop.has_backwards() ? step_data::of_host : step_data::of_run;
   auto did = run_.outlast([&] { return train_once(data); });
   if (!did) {

@@ -434,12 +434,7 @@ class training {
       return !stop_.requested();
     };
     out.on_passes = [style = style_](const actors::passes_report& r) {
-      const std::string after = fmt::format("after {} steps:", r.steps);
-      if (r.went_back)
-        return log_line(style,
-                        fmt::format("passes {} back to the previous ones, with steps of {:.1f} ms instead of {:.1f} ms",
-                                    after, 1e3 * r.went_back->earlier_step_s, 1e3 * r.went_back->step_s));
-      log_line(style, std::string("passes by ") + (r.measured ? "measured" : "modelled") + " times, " + after);
+      log_line(style, fmt::format("passes after {} steps:", r.steps));
       std::istringstream lines(job::passes_as_text(r.compiled));
       for (std::string line; std::getline(lines, line);) log_line(style, line);
     };

@@ -103,14 +103,8 @@ void add_compile(key_rows& t) {
       .means(
           "All that the ranks of a process may need together, activations too; passes are chosen so that the step "
           "fits. 0: no limit.");
-  t.row("compile.profile_steps", integer)
-      .by_default("5")
-      .at_least(3)
-      .at_most(1000)
-      .into<&job::compile, &compile::profile_steps>()
-      .means(
-          "Steps that are measured before passes are chosen anew, by their times, and for which that choice, and the "
-          "plan without passes, are tried.");
+  key("profile_steps", integer, "none", "Never accepted: no steps are measured for a choice of passes.")
+      .refused("passes are chosen once, by predicted times, and no steps are measured or tried; remove the key");
   key("autoep_non_moe", boolean, "false", "Compile what stands around expert layers.")
       .ignored("nothing is compiled at run time");
   key("free_activation", boolean, "false", "Free large activations right after their last use.")

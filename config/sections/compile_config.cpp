@@ -18,7 +18,7 @@ bool places_states(const std::string& pass) { return pass == "offload_optimizer"
 std::vector<compile_entry> compile_section::entries() const {
   if (!enabled) return {};
   std::vector<compile_entry> out = schedule;
-  if (out.empty()) out = {{0, passes, where}, {profile_steps, passes, where}};
+  if (out.empty()) out = {{0, passes, where}};
   for (auto& entry : out) std::erase_if(entry.passes, is_in_every_plan);
   return out;
 }

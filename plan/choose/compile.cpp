@@ -324,7 +324,6 @@ class compiler {
             .open = {},
             .limits = request_.limits,
             .costs = request_.costs,
-            .price = request_.price,
             .go_on = request_.go_on};
   }
   [[nodiscard]] core::result<fitted> judged(const plan_options& options) const { return choose(fit(options)); }

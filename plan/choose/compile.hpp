@@ -1,7 +1,7 @@
 // Owns the passes that change a step by its options: which parameters are gathered ahead or for the whole step, which
 // activations are recomputed, how large buckets are. Defines their names, the options that each may change, and the
-// choice by predicted time under a limit of memory. The search is in size_search.hpp; times are modelled or measured
-// (measured_prices.hpp).
+// choice by predicted time under a limit of memory. The search is in size_search.hpp; times are those of the cost
+// model.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,6 @@ struct compile_request {
   memory_limits limits;             ///< memory limits of one rank
   bool places_states = false;       ///< true before a run, when the states have no memory or file yet
   cost_model costs;
-  instruction_price price{};                    ///< measured prices of instructions; empty: the prices of `costs`
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };
 

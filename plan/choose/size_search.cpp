@@ -216,9 +216,7 @@ class search {
     out.rank = p.rank;
     out.memory = p.memory;
     out.traffic = traffic_of(p);
-    out.step_s =
-        (request_.price ? play(plans, request_.price, request_.costs.latency_s) : predict(plans, request_.costs))
-            .step_s;
+    out.step_s = predict(plans, request_.costs).step_s;
     hold_against(request_.limits, out);
     return out;
   }

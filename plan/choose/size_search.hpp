@@ -58,8 +58,6 @@ struct fit_request {
   /// Options to choose in addition to the settings that `open` names. If there are any, choose() searches even if the
   /// step with the given `options` does not exceed the memory limits.
   std::vector<knob> knobs{};
-  /// Prices of instructions, in place of the prices that `costs` implies; the latency is always taken from `costs`.
-  instruction_price price{};
   std::function<core::result<void>()> go_on{};  ///< called before each plan that is tried; an error ends the search
 };
 

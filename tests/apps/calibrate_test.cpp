@@ -82,6 +82,33 @@ BOOST_AUTO_TEST_CASE(a_plan_is_predicted_by_kept_constants_and_says_how_old_they
   BOOST_TEST(has(text, "by constants measured 2 hours ago by troupe calibrate on "), text);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_chooses_by_kept_constants_what_the_plan_tells) {
+  const cache_folder f;
+  auto costs = made_up();
+  costs.product_flops_per_s = 1e9;
+  f.keep(costs);
+  const auto passes_in = [](const std::string& text) {
+    const auto at = text.find("predicted step ");
+    BOOST_TEST_REQUIRE(at != std::string::npos, text);
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  const std::vector<std::string> automatic{"--set", "compile=auto"};
+  const auto planned = check_exit(0, f.troupe_here({"plan", "job.yaml", automatic[0], automatic[1]}));
+  const auto trained = check_exit(0, f.troupe_here({"train", "job.yaml", automatic[0], automatic[1]}));
+  BOOST_TEST(has(planned.out, "passes: " + passes_in(trained.out)), planned.out + trained.out);
+  BOOST_TEST(has(trained.out, "constants measured 2 hours ago by troupe calibrate"), trained.out);
+
+  const std::vector<std::string> open{"--set", "parallel={ranks: 2, data: auto, tensor: auto}", "--set",
+                                      "train_batch_size=8", "--set", "output=auto"};
+  std::vector<std::string> plan_words{"plan", "job.yaml", "--degrees"}, train_words{"train", "job.yaml"};
+  for (auto* words : {&plan_words, &train_words}) words->insert(words->end(), open.begin(), open.end());
+  const auto listed = check_exit(0, f.troupe_here(plan_words)), chose = check_exit(0, f.troupe_here(train_words));
+  const auto at = chose.out.find("degrees: ");
+  BOOST_TEST_REQUIRE(at != std::string::npos, chose.out);
+  const auto line = chose.out.substr(at + 9, chose.out.find('\n', at) - at - 9);
+  BOOST_TEST(has(listed.out, line), listed.out + line);
+}
+
 BOOST_AUTO_TEST_CASE(the_terms_of_every_instruction_add_up_to_its_predicted_time) {
   const cache_folder f;
   f.keep(made_up());

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(keys_whose_switch_is_off_are_shown_without_effect) {
   BOOST_TEST(reason(smallest + "fp16: {enabled: true}\n", "fp16.loss_scale") == " acts");
   BOOST_TEST(reason(smallest, "bf16.check_grad_overflow") == "bf16.enabled is false");
   BOOST_TEST(reason(smallest, "tensorboard.job_name") == "tensorboard.enabled is false");
-  BOOST_TEST(reason(smallest, "compile.profile_steps") == "compile.deepcompile is false");
+  BOOST_TEST(reason(smallest, "compile.memory_budget") == "compile.deepcompile is false");
   BOOST_TEST(reason(smallest, "on_spike.factor") == "on_spike.action is none");
   BOOST_TEST(reason(smallest, "cluster.page_token_file") == "there is no cluster.page");
   BOOST_TEST(reason(smallest, "cluster.restarts.max") == "cluster.processes is one");

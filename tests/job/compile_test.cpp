@@ -40,38 +40,31 @@ BOOST_AUTO_TEST_CASE(a_configuration_takes_the_names_of_all_passes) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_list_of_passes_is_a_schedule_of_two_entries_and_auto_is_all_of_them) {
+BOOST_AUTO_TEST_CASE(a_list_of_passes_is_a_schedule_of_one_entry_and_auto_is_all_of_them) {
   const auto listed = loaded("{deepcompile: true, passes: [z3, recompute]}");
   const auto entries = listed->compile.entries();
-  BOOST_REQUIRE(entries.size() == 2U);
+  BOOST_REQUIRE(entries.size() == 1U);
   BOOST_TEST(entries[0].step == 0U);
-  BOOST_TEST(entries[1].step == listed->compile.profile_steps);
-  for (const auto& x : entries)
-    BOOST_TEST(x.passes == std::vector<std::string>{"recompute"}, boost::test_tools::per_element());
+  BOOST_TEST(entries[0].passes == std::vector<std::string>{"recompute"}, boost::test_tools::per_element());
   BOOST_TEST(!job::wish_of(*listed, entries[0]).is_automatic);
   const auto automatic = loaded("auto");
-  BOOST_TEST(automatic->compile.entries().size() == 2U);
-  BOOST_TEST(job::wish_of(*automatic, automatic->compile.entries()[1]).is_automatic);
+  BOOST_TEST(automatic->compile.entries().size() == 1U);
+  BOOST_TEST(job::wish_of(*automatic, automatic->compile.entries()[0]).is_automatic);
   const auto none = loaded("{deepcompile: true, passes: []}");
   BOOST_TEST(!none->compile.is_automatic());
   BOOST_TEST(loaded("{}")->compile.entries().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_choice_keeps_to_the_memory_and_the_peaks_that_ranks_have_measured) {
-  const auto b = check_ok(job::make_blueprint(loaded("{}")));
-  const job::pass_wish all{{}, {}, true, {}};
-  const auto total_of = [&](uint64_t memory, uint64_t over) {
-    const auto changed =
-        check_ok(job::change_steps(*b, all, {.price = {}, .memory_bytes = memory, .over_bytes = over}));
-    return changed->compiled.chosen.memory.total();
-  };
-  const uint64_t free = total_of(0, 0), less = free * 98 / 100, over = free / 100;
-  BOOST_TEST(total_of(0, over) == free);  // the result without a limit on memory
-  BOOST_TEST(total_of(less, 0) <= less);
-  BOOST_TEST(total_of(less, over) <= less - over);
-  const auto refused = job::change_steps(*b, all, {.price = {}, .memory_bytes = less, .over_bytes = less});
-  BOOST_REQUIRE(!refused.has_value());
-  BOOST_TEST(refused.error().text.ends_with(" bytes for 1 ranks with these passes, got 1"), refused.error().text);
+BOOST_AUTO_TEST_CASE(the_cost_model_of_the_job_chooses_passes) {
+  plan::cost_model free, dear;  // of messages
+  free.latency_s = 0;
+  dear.latency_s = 1;
+  const auto config = loaded("auto");
+  const auto cheap = check_ok(job::make_blueprint(config, {}, &free)),
+             slow = check_ok(job::make_blueprint(config, {}, &dear));
+  BOOST_TEST(slow->compiled->chosen.step_s > cheap->compiled->chosen.step_s + 1);
+  const auto changed = check_ok(job::change_steps(*slow, {{}, {}, true, {}}));
+  BOOST_TEST((changed->train == slow->options[static_cast<size_t>(plan::plan_choice::train)]));
 }
 
 BOOST_AUTO_TEST_CASE(passes_chosen_elsewhere_are_used_in_all_steps_or_in_none) {

@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(passes_are_chosen_anew_where_a_technique_begins) {
        {settings{"compile.deepcompile=true", "compile.schedule=[{step: 0, passes: " + some + "}]"},
         settings{"compile.deepcompile=true",
                  "compile.schedule=[{step: 1, passes: [recompute]}, {step: 4, passes: " + some + "}]"},
-        settings{"compile=auto", "compile.profile_steps=3"}})
+        settings{"compile=auto"}})
     BOOST_TEST_CONTEXT(text_of(compile)) { check_same(train(job, data_2 + stage(3) + technique + compile, 7), wanted); }
 }
 

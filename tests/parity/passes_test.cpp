@@ -4,12 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-#include <chrono>
-#include <thread>
-
 #include "plan/choose/compile.hpp"
-#include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 
 BOOST_AUTO_TEST_SUITE(passes)
@@ -64,21 +59,6 @@ std::shared_ptr<const plan::pass> own(const char* name, std::string (*run)(plan:
       plan::pass{name, {.needs = {plan::fact::gathers_placed}, .provides = {}, .keeps = plan::all_facts}, run});
 }
 
-std::atomic<bool> pauses = false;
-
-/// Returns a model whose forward sleeps for 200 ms while `pauses` is true.
-actors::host_model pausing_model() {
-  return {[] {
-            auto out = make_own_model(0.1);
-            out.units.insert(out.units.end() - 1, models::unit("pause", [](const at::Tensor& x) {
-                               if (pauses) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-                               return x * 1;
-                             }));
-            return out;
-          },
-          &own_batch, &own_batch};
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(each_alone_and_all_together_leave_the_bits) {
@@ -95,15 +75,13 @@ BOOST_AUTO_TEST_CASE(each_alone_and_all_together_leave_the_bits) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(they_change_between_steps_and_measured_times_leave_the_bits) {
+BOOST_AUTO_TEST_CASE(an_automatic_choice_and_a_change_between_steps_leave_the_bits) {
   const small_job job;
   for (const auto& set : jobs) {
-    const auto wanted = train(job, set, steps + 5);
+    const auto wanted = train(job, set, steps);
     BOOST_TEST_CONTEXT(text_of(set)) {
-      // The run does three steps each with modelled times, with measured times and without passes; its last steps use
-      // the fastest of the three plans.
-      check_same(train(job, set + settings{"compile=auto", "compile.profile_steps=3"}, steps + 5), wanted);
-      check_same(train(job, set + with("[recompute, selective_gather]", 2), steps + 5), wanted);
+      check_same(train(job, set + settings{"compile=auto"}, steps), wanted);
+      check_same(train(job, set + with("[recompute, selective_gather]", 2), steps), wanted);
     }
   }
 }
@@ -176,125 +154,20 @@ BOOST_AUTO_TEST_CASE(a_programs_own_pass_runs_and_a_wrong_one_changes_nothing) {
   check_same(result_of(*s, steps), wanted);
 }
 
-// Steps 0 to 3 run the plan without passes, steps 4 to 7 the program's pass, and later steps the faster of the two
-// plans.
-BOOST_AUTO_TEST_CASE(a_choice_that_is_tried_stays_if_its_steps_are_faster_than_those_before) {
-  const settings set = {"parallel.data=2", zero + "stage=3"};
-  const auto wanted = result_of(*open_own(set, pausing_model()), 10);
-  for (const bool slower : {true, false}) BOOST_TEST_CONTEXT("the choice is slower: " << slower) {
-      std::vector<actors::passes_report> told;
-      actors::session_options options{.config = own_config(set), .model = actors::own_model(pausing_model())};
-      options.hooks.on_passes = [&](const actors::passes_report& r) { told.push_back(r); };
-      auto opened = actors::session::open(std::move(options));
-      BOOST_TEST_REQUIRE(opened.has_value());
-      auto& s = **opened;
-      const auto is_tried = [&] { return !s.training_plan(0).options().passes.empty(); };
-      BOOST_REQUIRE(
-          s.compile({{.step = 4, .own = {own("in a row", one_after_the_other)}, .tried_steps = 4}}).has_value());
-      std::vector<uint64_t> losses;
-      for (uint64_t i = 0; i < 10; ++i) {
-        BOOST_TEST_INFO_SCOPE("i " << i);
-        pauses = i < 8 && slower == (i >= 4);
-        losses.push_back(std::bit_cast<uint64_t>(step_of(s).loss));
-        BOOST_TEST(is_tried() == (i >= 4 && (i < 8 || !slower)));
-      }
-      pauses = false;
-      BOOST_TEST(losses == wanted.losses, boost::test_tools::per_element());
-      BOOST_TEST_REQUIRE(told.size() == (slower ? 2U : 1U));
-      BOOST_TEST(told[0].steps == 4U);
-      BOOST_TEST(!told[0].went_back.has_value());
-      if (!slower) continue;
-      BOOST_TEST(told[1].steps == 8U);
-      BOOST_TEST_REQUIRE(told[1].went_back.has_value());
-      BOOST_TEST(told[1].went_back->step_s > told[1].went_back->earlier_step_s + 0.05);
-    }
-}
-
-// The program's pass is scheduled for step 4, and its trial ends at step 8.
-BOOST_AUTO_TEST_CASE(a_rank_whose_profile_failed_makes_all_stay_with_what_they_know) {
-  const settings set = {"parallel.data=2", zero + "stage=3"};
-  const auto wanted = result_of(*open_own(set, pausing_model()), 10);
-  for (const size_t failed : {1, 2}) BOOST_TEST_CONTEXT("vote " << failed) {
-      size_t votes = 0;
-      std::vector<std::string> warnings;
-      actors::session_options options{.config = own_config(set), .model = actors::own_model(pausing_model())};
-      options.hooks.on_warning = [&](const std::string& line) { warnings.push_back(line); };
-      options.hooks.on_votes = [&](std::vector<plan::rank_vote>& v) {
-        BOOST_TEST_REQUIRE(v.size() == 2U);
-        for (const auto& x : v) {
-          BOOST_TEST(x.failure.empty());
-          BOOST_TEST(x.step_s > 0);
-          BOOST_TEST(x.peak_bytes > 0U);
-          BOOST_TEST(!x.prices.empty());
-        }
-        if (++votes == failed) v[1].failure = "it was suspended";
-      };
-      auto opened = actors::session::open(std::move(options));
-      BOOST_TEST_REQUIRE(opened.has_value());
-      auto& s = **opened;
-      BOOST_REQUIRE(
-          s.compile({{.step = 4, .own = {own("in a row", one_after_the_other)}, .tried_steps = 4}}).has_value());
-      std::vector<uint64_t> losses;
-      for (uint64_t i = 0; i < 10; ++i) {
-        BOOST_TEST_INFO_SCOPE("i " << i);
-        pauses = i < 4;  // makes the steps before the trial slower
-        losses.push_back(std::bit_cast<uint64_t>(step_of(s).loss));
-        BOOST_TEST(!s.training_plan(0).options().passes.empty() == (failed == 2 && i >= 4 && i < 8));
-      }
-      pauses = false;
-      BOOST_TEST(losses == wanted.losses, boost::test_tools::per_element());
-      BOOST_TEST(votes == failed);
-      BOOST_TEST_REQUIRE(warnings.size() == 1U);
-      BOOST_TEST(warnings[0] == "passes: no choice by measured times: rank 1 has no profile: it was suspended");
-    }
-}
-
-// The initial loss scale is so large that the first steps overflow, more of them than the profile has steps.
-BOOST_AUTO_TEST_CASE(steps_that_are_skipped_are_not_measured_and_a_trial_waits_for_others) {
+BOOST_AUTO_TEST_CASE(a_choice_is_told_when_the_run_begins_and_when_an_entry_takes_effect) {
   const small_job job;
-  const settings set = {"parallel.data=2", zero + "stage=3", "fp16.enabled=true", "fp16.initial_scale_power=32",
-                        "fp16.hysteresis=1"};
-  const auto skipped_of = [&](actors::session& s, uint64_t n, std::vector<uint64_t>& losses) {
-    uint64_t out = 0;
-    for (uint64_t i = 0; i < n; ++i) {
-      const auto r = step_of(s);
-      out += r.skipped ? 1 : 0;
-      losses.push_back(std::bit_cast<uint64_t>(r.loss));
-    }
-    return out;
-  };
-  constexpr uint64_t all = 30;
-  std::vector<uint64_t> wanted, losses;
-  const auto plain = job.open(set);
-  const uint64_t skipped = skipped_of(*plain, all, wanted);
-  BOOST_TEST_REQUIRE(skipped >= 5U);
-  BOOST_TEST_REQUIRE(skipped + 12 <= all);
   std::vector<actors::passes_report> told;
-  actors::session_hooks hooks;
-  hooks.on_passes = [&](const actors::passes_report& r) { told.push_back(r); };
-  const auto open = [&](const settings& more) {
-    auto opened = actors::session::open({.config = job.config(set + more), .hooks = hooks});
-    BOOST_REQUIRE_MESSAGE(opened.has_value(), (opened ? "" : opened.error().text));
-    return std::move(*opened);
-  };
-  const auto chosen = open({"compile=auto", "compile.profile_steps=3"});
-  BOOST_TEST(skipped_of(*chosen, all, losses) == skipped);
-  BOOST_TEST(losses == wanted, boost::test_tools::per_element());
-  const auto measured = std::ranges::find_if(told, [](const auto& r) { return r.measured; });
-  BOOST_TEST_REQUIRE((measured != told.end()));
-  BOOST_TEST(measured->steps == skipped + 3);
-
-  told.clear();
-  losses.clear();
-  const auto own_pass = open({});
-  BOOST_REQUIRE(
-      own_pass->compile({{.step = 2, .own = {own("in a row", one_after_the_other)}, .tried_steps = 2}}).has_value());
-  (void)skipped_of(*own_pass, all, losses);
-  BOOST_TEST(losses == wanted, boost::test_tools::per_element());
-  BOOST_TEST_REQUIRE(!told.empty());
-  BOOST_TEST(told[0].steps == skipped + 3);
-  for (const auto& r : told)
-    if (r.went_back) BOOST_TEST(r.steps == skipped + 6);  // a trial ends only after three of its own steps
+  actors::session_options options{
+      .config = job.config({"parallel.data=2", zero + "stage=3", "compile.deepcompile=true",
+                            "compile.schedule=[{step: 0, passes: [prefetch]}, {step: 2, passes: [recompute]}]"})};
+  options.hooks.on_passes = [&](const actors::passes_report& r) { told.push_back(r); };
+  auto opened = actors::session::open(std::move(options));
+  BOOST_TEST_REQUIRE(opened.has_value());
+  for (uint64_t i = 0; i < steps; ++i) step_of(**opened);
+  BOOST_TEST_REQUIRE(told.size() == 2U);
+  BOOST_TEST(told[0].steps == 0U);
+  BOOST_TEST(told[1].steps == 2U);
+  for (const auto& r : told) BOOST_TEST(r.compiled.gains.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves_room_for) {
@@ -317,7 +190,7 @@ BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves
     const auto s = job.open(other);  // must be closed before the next one, because it locks the swap folder
     return placed{s->training_plan(0).memory.total(), s->training_plan(0).options().tiers.ratio};
   };
-  const auto wanted = train(job, set, steps + 4);
+  const auto wanted = train(job, set, steps);
   const placed files = opened_by(set), memory = opened_by(set + within(1 << 30, one));
   BOOST_TEST(files.ratio == 1.0);
   BOOST_TEST(memory.ratio == 0.0);
@@ -328,11 +201,9 @@ BOOST_AUTO_TEST_CASE(as_much_of_the_optimizer_stays_in_memory_as_a_budget_leaves
   BOOST_TEST(part.ratio > 0.25);
   BOOST_TEST(part.ratio < 0.75);
   BOOST_TEST(part.bytes <= budget / 2);
-  check_same(train(job, set + within(1 << 30, one), steps + 4), wanted);
-  check_same(train(job, set + within(budget, one), steps + 4), wanted);
-  // Later choices by measured times reconsider all passes, but do not move the states.
-  check_same(train(job, set + within(budget, {"compile=auto"}) + settings{"compile.profile_steps=3"}, steps + 4),
-             wanted);
+  check_same(train(job, set + within(1 << 30, one), steps), wanted);
+  check_same(train(job, set + within(budget, one), steps), wanted);
+  check_same(train(job, set + within(budget, {"compile=auto"}), steps), wanted);
   const auto refused = job.open(set)->compile({{.step = 1, .passes = {"offload_optimizer"}}});
   BOOST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().text ==

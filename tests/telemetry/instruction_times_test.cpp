@@ -70,7 +70,6 @@ BOOST_AUTO_TEST_CASE(a_run_forgets_its_first_steps_once_there_are_later_ones) {
   times.add(slower(step, 3));
   BOOST_TEST(times.steps() == 2U);
   BOOST_TEST(std::abs(times.step_s() - 2 * cold / 50) < 1e-8);
-  BOOST_TEST(std::abs(times.least_step_s() - cold / 50) < 1e-8);
   const auto& p = *times.plans()[0];
   const auto& x = first_of(p, plan::kind::forward);
   BOOST_TEST(std::abs(times.seconds(p, x) - 2 * plan::predicted_seconds(p, x, {})) < 1e-8);

@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   opening.passes->of_step.kept_units = {1, 3};
   opening.passes->of_step.gathering.hidden.flops = 2.5;
   opening.schedule.emplace();
-  opening.schedule->push_back({7, {"prefetch"}, false, 2});
+  opening.schedule->push_back({7, {"prefetch"}, true});
   opening.load.left_out = {{3, 4, true, {{8, 16}, {20, 24}}}, {6, 6, false, {{28, 32}}}};
   const auto o = behind_bytes(opening);
   BOOST_TEST((o.costs.disk_latency_s == 1.0 / 3 && o.costs.device_bytes_per_s == 7));
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(every_call_is_itself_behind_its_bytes) {
   BOOST_TEST((load.names.size() == 2 && load.names[0].name == "encoder.w" && !load.names[1].name));
   BOOST_TEST((o.passes->of_step.kept_units == opening.passes->of_step.kept_units &&
               o.passes->of_step.gathering == opening.passes->of_step.gathering));
-  BOOST_TEST((o.schedule->size() == 1 && o.schedule->front().tried_steps == 2));
+  BOOST_TEST((o.schedule->size() == 1 && o.schedule->front().step == 7 && o.schedule->front().is_automatic));
 
   const auto sign = behind_bytes(output_call{"/runs/a/.sign", "what"});
   BOOST_TEST((sign.path == "/runs/a/.sign" && sign.content == "what"));

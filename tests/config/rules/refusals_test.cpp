@@ -411,6 +411,9 @@ BOOST_AUTO_TEST_CASE(passes_that_cannot_act_and_schedules_that_go_back_are_refus
   };
   refused("passes: [z1, prefetch]", "passes: wanted ZeRO stage 1 or 2 with z1, got stage 3");
   refused("passes: [autosp]", "passes: wanted parallel.sequence above 1 with autosp, got 1");
+  refused("profile_steps: 5",
+          "profile_steps: not accepted here: passes are chosen once, by predicted times, and no steps are measured or "
+          "tried; remove the key");
   refused("passes: [autotp]", "passes: wanted parallel.tensor above 1 with autotp, got 1");
   refused("passes: [], schedule: [{step: 0, passes: []}]",
           "passes: cannot be combined with compile.schedule: remove one of the two");

@@ -6,7 +6,6 @@
 
 #include "models/table/model_spec.hpp"
 #include "plan/check/check.hpp"
-#include "plan/choose/measured_prices.hpp"
 #include "tests/plan/samples.hpp"
 
 BOOST_AUTO_TEST_SUITE(compile)
@@ -154,31 +153,6 @@ BOOST_AUTO_TEST_CASE(exchanges_are_split_where_that_saves_time_and_the_pass_says
   BOOST_TEST(compiled_by(r).chosen.options.exchange_pieces == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(measured_prices_of_a_segment_are_shared_out_to_its_pieces) {
-  auto r = request_over_tensor_ranks();
-  const auto total = [](const rank_plan& p, const auto& of) {
-    double out = 0;
-    for (const auto& x : p.instructions)
-      if (x.kind == kind::forward || x.kind == kind::multiply) out += of(p, x);
-    return out;
-  };
-  const auto twice = [&](const rank_plan& p, const instruction& x) { return 2 * predicted_seconds(p, x, r.costs); };
-  for (const uint32_t measured : {1U, 4U}) {
-    BOOST_TEST_INFO_SCOPE("measured " << measured);
-    measured_prices prices(r.costs);
-    r.base.exchange_pieces = measured;
-    for (const auto& p : plans_of(r.table, r.base))
-      for (const auto& x : p->instructions) prices.add(*p, x, twice(*p, x));
-    for (const uint32_t pieces : {1U, 2U, 4U}) {
-      BOOST_TEST_INFO_SCOPE("pieces " << pieces);
-      r.base.exchange_pieces = pieces;
-      const auto p = plans_of(r.table, r.base).front();
-      const auto priced = [&](const rank_plan& of, const instruction& x) { return prices.seconds(of, x); };
-      BOOST_TEST(total(*p, priced) == total(*p, twice), boost::test_tools::tolerance(1e-9));
-    }
-  }
-}
-
 BOOST_AUTO_TEST_CASE(an_unknown_pass_is_refused_with_the_known_ones) {
   auto r = request_of(1, 0);
   r.passes = {"prefetch", "magic"};
@@ -187,26 +161,6 @@ BOOST_AUTO_TEST_CASE(an_unknown_pass_is_refused_with_the_known_ones) {
   BOOST_TEST(x.error().text ==
              "wanted passes among prefetch, selective_gather, recompute, offload_activation, "
              "offload_optimizer, fuse_buckets, overlap_exchanges, split_exchanges, got magic");
-}
-
-BOOST_AUTO_TEST_CASE(measured_prices_are_those_of_the_same_instruction_in_another_plan) {
-  const auto model = gpt_table(2, 64, 256, false);
-  auto o = small_options(2, 3);
-  const auto plans = plans_of(model, o);
-  const cost_model costs;
-  measured_prices prices(costs);
-  const auto is_forward = [](const instruction& x) { return x.kind == kind::forward; };
-  for (const auto& p : plans)
-    for (const auto& x : p->instructions) prices.add(*p, x, is_forward(x) ? 0.25 : 3 * predicted_seconds(*p, x, costs));
-  o.recompute = true;
-  for (const auto& p : plans_of(model, o))
-    for (const auto& x : p->instructions) {
-      if (is_forward(x)) BOOST_TEST(prices.seconds(*p, x) == 0.25);
-      if (x.kind == kind::recompute)
-        BOOST_TEST(prices.seconds(*p, x) == 0.25 * static_cast<double>(p->table().units[x.subject].segments.size()));
-      if (x.kind == kind::gather)
-        BOOST_TEST(prices.seconds(*p, x) == 3 * predicted_seconds(*p, x, costs), boost::test_tools::tolerance(1e-12));
-    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

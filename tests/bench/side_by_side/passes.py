@@ -1,7 +1,6 @@
 """Steps with passes over the plan beside the plan without them: the runs and their page.
 
-Each case is a job on which some passes have something to gain; a run has one of them, all, or none. The plan changes after
-five measured steps and after each five that are tried; medians are of steps behind that.
+Each case is a job on which some passes have something to gain; a run has one of them, all, or none.
 """
 import datetime
 import json
@@ -20,8 +19,7 @@ import watched
 from page import bound_text, of, table
 from session import Session
 
-CHOOSING = 15  # steps before the last choice
-STEPS = CHOOSING + cases.WARM_STEPS + 22
+STEPS = cases.WARM_STEPS + 22
 ROUNDS = 5
 LIMIT_S = 150
 ALL = "all"
@@ -80,7 +78,7 @@ def run_one(troupe, case, which):
         topology = with_passes(troupe, case, which) | {"output": str(folder / "out")}
         (folder / "job.yaml").write_text(json.dumps(topology))
         r = watched.run([[str(troupe), "train", str(folder / "job.yaml"), "--json"]], [dict(os.environ)], folder, False, LIMIT_S)
-        return r | {"steps_s": r["steps_s"][CHOOSING:], "planned_bytes": planned_bytes(troupe, topology)}
+        return r | {"planned_bytes": planned_bytes(troupe, topology)}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -149,8 +147,8 @@ def page(results):
         f"# Passes over the plan, {date.day} {date:%B %Y}", "",
         f"{m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}, Linux {m['kernel']}. Commit {results['commit']}.",
         ", then ".join(f"`{c}`" for c in results["commands"]) + f" (part of `make bench`), {results['seconds'] / 60:.0f} minutes.", "",
-        "GPT-2, 10.8 M parameters, fp32. `none` is the plan of the other keys; passes are chosen by the times of the run's first five "
-        "steps, tried for five, as is the plan without them, and the faster stays. A run's figure is the median of its steps; rounds in turn. Memory is the plan's, of all ranks, before anything was measured.",
+        "GPT-2, 10.8 M parameters, fp32. `none` is the plan of the other keys; passes are chosen by predicted times. A run's figure is the "
+        "median of its steps; rounds in turn. Memory is the plan's, of all ranks.",
         "", table(["job", "passes", "step, s", "by none", "bound", "memory (by none)"], rows_of(results)), "",
         *units_section(results), *(["What did not run, and its error:", "", *failed, ""] if failed else [])])
 

@@ -20,7 +20,6 @@ namespace {
 
 struct account {
   std::atomic<uint64_t> current{0}, peak{0};
-  std::atomic<uint64_t> taken{0};  // highest peak that take_peak() has returned
 
   void add(uint64_t n) {
     const uint64_t now = current.fetch_add(n, std::memory_order_relaxed) + n;
@@ -28,10 +27,7 @@ struct account {
     while (now > before && !peak.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
     }
   }
-  void begin() {
-    peak.store(current.load());
-    taken.store(0);
-  }
+  void begin() { peak.store(current.load()); }
 };
 // [owner]: accounts of host memory, and of the memory of devices
 account accounts[ledger_owners_max], device_accounts[ledger_owners_max];
@@ -186,15 +182,7 @@ allocation_ledger::~allocation_ledger() {
   if (--scopes == 0) c10::SetAllocator(c10::DeviceType::CPU, before, priority);
 }
 
-uint64_t allocation_ledger::peak_bytes(uint32_t owner) const {
-  const account& a = account_of(memory_, owner);
-  return std::max(a.peak.load(), a.taken.load());
-}
-uint64_t allocation_ledger::take_peak(uint32_t owner) {
-  account& a = account_of(memory_, owner);
-  const uint64_t out = a.peak.exchange(a.current.load());
-  if (out > a.taken.load()) a.taken.store(out);
-  return out;
-}
+uint64_t allocation_ledger::peak_bytes(uint32_t owner) const { return account_of(memory_, owner).peak.load(); }
+uint64_t allocation_ledger::current_bytes(uint32_t owner) const { return account_of(memory_, owner).current.load(); }
 
 }  // namespace troupe::actors

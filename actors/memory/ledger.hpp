@@ -41,14 +41,14 @@ class allocation_ledger {
   allocation_ledger(const allocation_ledger&) = delete;
   allocation_ledger& operator=(const allocation_ledger&) = delete;
 
-  /// Returns the owner number of a rank, for attribute_allocations(), attribute_stream() and take_peak().
+  /// Returns the owner number of a rank, for attribute_allocations(), attribute_stream() and the functions below.
   [[nodiscard]] uint32_t owner(uint32_t rank) const {
     return rank < owners_.size() ? owners_[rank] : ledger_owners_max - 1;
   }
+  /// Returns the largest number of bytes that `owner` had allocated at a time since the ledger was made.
   [[nodiscard]] uint64_t peak_bytes(uint32_t owner) const;
-  /// Returns the largest number of bytes that `owner` had allocated at a time since the previous call, or since the
-  /// ledger was made, and begins a new measurement.
-  uint64_t take_peak(uint32_t owner);
+  /// Returns the bytes that `owner` has allocated now.
+  [[nodiscard]] uint64_t current_bytes(uint32_t owner) const;
 
  private:
   std::vector<uint32_t> owners_;  // owner number under which a rank's allocations are counted, by rank

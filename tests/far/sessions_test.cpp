@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(memory_of_activations_on_the_device_is_counted_by_rank_and_
     for (const auto& rank : s->memory()) out.push_back(rank.activations_peak_bytes);
     s.reset();
     actors::allocation_ledger books(2, actors::counted_memory::device);
-    for (const uint32_t r : {0U, 1U}) BOOST_TEST(books.take_peak(books.owner(r)) == 0U);
+    for (const uint32_t r : {0U, 1U}) BOOST_TEST(books.peak_bytes(books.owner(r)) == 0U);
     return out;
   };
   const uint64_t inputs_of_blocks = uint64_t{6} * 4 * 24 * 32 * sizeof(float);

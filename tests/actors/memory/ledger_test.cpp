@@ -17,12 +17,6 @@ namespace {
 
 constexpr uint32_t num_owners = 64;  // exclusive limit of the owner numbers that the tests use
 
-/// Returns the bytes that `owner` has allocated now, with which the first of two calls begins a measurement.
-uint64_t current_bytes(allocation_ledger& books, uint32_t owner) {
-  (void)books.take_peak(owner);
-  return books.take_peak(owner);
-}
-
 c10::Allocator* installed() { return c10::GetAllocator(c10::DeviceType::CPU); }
 
 // Runs `f` on a thread of its own, whose allocations are attributed to `owner`, because attribution is a property of a
@@ -40,16 +34,16 @@ BOOST_AUTO_TEST_CASE(bytes_are_counted_for_the_owner_of_the_thread_while_they_li
   allocation_ledger books(num_owners);
   on_thread_of(11, [&] {
     auto a = installed()->allocate(1000);
-    BOOST_TEST(current_bytes(books, 11) == 1000U);
+    BOOST_TEST(books.current_bytes(11) == 1000U);
     {
       auto b = installed()->allocate(500);
-      BOOST_TEST(current_bytes(books, 11) == 1500U);
+      BOOST_TEST(books.current_bytes(11) == 1500U);
     }
-    BOOST_TEST(current_bytes(books, 11) == 1000U);
+    BOOST_TEST(books.current_bytes(11) == 1000U);
     BOOST_TEST(books.peak_bytes(11) == 1500U);
   });
-  BOOST_TEST(current_bytes(books, 11) == 0U);
-  BOOST_TEST(current_bytes(books, 12) == 0U);
+  BOOST_TEST(books.current_bytes(11) == 0U);
+  BOOST_TEST(books.current_bytes(12) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_block_freed_on_another_thread_is_taken_from_its_first_owner) {
@@ -57,8 +51,8 @@ BOOST_AUTO_TEST_CASE(a_block_freed_on_another_thread_is_taken_from_its_first_own
   c10::DataPtr block;
   on_thread_of(21, [&] { block = installed()->allocate(64); });
   on_thread_of(22, [&] { block.clear(); });
-  BOOST_TEST(current_bytes(books, 21) == 0U);
-  BOOST_TEST(current_bytes(books, 22) == 0U);
+  BOOST_TEST(books.current_bytes(21) == 0U);
+  BOOST_TEST(books.current_bytes(22) == 0U);
   BOOST_TEST(books.peak_bytes(22) == 0U);
 }
 
@@ -90,13 +84,13 @@ BOOST_AUTO_TEST_CASE(a_large_block_is_counted_keeps_its_bytes_and_outlives_its_l
       std::memset(kept.get(), 7, bytes);
       BOOST_TEST(installed()->allocate(large_block_bytes).get() != kept.get());
     });
-    BOOST_TEST(current_bytes(books, 51) == bytes);
+    BOOST_TEST(books.current_bytes(51) == bytes);
   }
   const auto* const at = static_cast<const char*>(kept.get());
   BOOST_TEST(std::count(at, at + bytes, 7) == static_cast<std::ptrdiff_t>(bytes));
   std::thread([&] { kept.clear(); }).join();
   allocation_ledger books(num_owners);
-  BOOST_TEST(current_bytes(books, 51) == 0U);
+  BOOST_TEST(books.current_bytes(51) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(the_allocator_is_as_before_once_the_last_ledger_has_gone) {
@@ -119,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_block_may_outlive_the_ledger) {
   }
   block.clear();
   allocation_ledger books(num_owners);
-  BOOST_TEST(current_bytes(books, 41) == 0U);
+  BOOST_TEST(books.current_bytes(41) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(ledgers_at_the_same_time_have_owners_of_their_own) {
@@ -133,20 +127,6 @@ BOOST_AUTO_TEST_CASE(ledgers_at_the_same_time_have_owners_of_their_own) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_peak_that_is_taken_is_of_the_time_since_the_last_one) {
-  allocation_ledger books(1);
-  const uint32_t mine = books.owner(0);
-  on_thread_of(mine, [&] {
-    const auto kept = installed()->allocate(100);
-    { const auto block = installed()->allocate(300); }
-    BOOST_TEST(books.take_peak(mine) == 400U);
-    { const auto block = installed()->allocate(50); }
-    BOOST_TEST(books.take_peak(mine) == 150U);
-    BOOST_TEST(books.take_peak(mine) == 100U);
-    BOOST_TEST(books.peak_bytes(mine) == 400U);
-  });
-}
-
 BOOST_AUTO_TEST_CASE(device_memory_is_counted_for_the_owner_of_its_stream) {
   allocation_ledger books(2, counted_memory::device);
   const char streams[3] = {}, blocks[3] = {};  // only their addresses are used
@@ -156,15 +136,15 @@ BOOST_AUTO_TEST_CASE(device_memory_is_counted_for_the_owner_of_its_stream) {
   enter_block(&blocks[0], 100, &streams[0]);
   on_thread_of(other, [&] { enter_block(&blocks[1], 300, &streams[0]); });  // the thread decides on host memory alone
   enter_block(&blocks[2], 1000, &streams[2]);
-  BOOST_TEST(current_bytes(books, mine) == 400U);
+  BOOST_TEST(books.current_bytes(mine) == 400U);
   remove_block(&blocks[1]);
   remove_block(&blocks[2]);
-  BOOST_TEST(current_bytes(books, mine) == 100U);
+  BOOST_TEST(books.current_bytes(mine) == 100U);
   forget_stream(&streams[0]);
   forget_stream(&streams[1]);
   enter_block(&blocks[1], 50, &streams[0]);
   remove_block(&blocks[0]);  // its stream has been forgotten
-  BOOST_TEST(current_bytes(books, mine) == 0U);
+  BOOST_TEST(books.current_bytes(mine) == 0U);
   BOOST_TEST(books.peak_bytes(mine) == 400U);
   BOOST_TEST(books.peak_bytes(other) == 0U);
 }

@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {
     BOOST_TEST(c10::GetAllocator(c10::DeviceType::CPU) == allocator);
     BOOST_TEST(threads_fall_to(threads_before));
     actors::allocation_ledger books(2);
-    for (uint32_t r = 0; r < 2; ++r) BOOST_TEST_CONTEXT("r " << r) BOOST_TEST(books.take_peak(books.owner(r)) == 0U);
+    for (uint32_t r = 0; r < 2; ++r) BOOST_TEST_CONTEXT("r " << r) BOOST_TEST(books.peak_bytes(books.owner(r)) == 0U);
   }
 }
 

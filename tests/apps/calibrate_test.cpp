@@ -92,14 +92,19 @@ BOOST_AUTO_TEST_CASE(a_run_chooses_by_kept_constants_what_the_plan_tells) {
     BOOST_TEST_REQUIRE(at != std::string::npos, text);
     return text.substr(at, text.find('\n', at) - at);
   };
-  const std::vector<std::string> automatic{"--set", "compile=auto"};
-  const auto planned = check_exit(0, f.troupe_here({"plan", "job.yaml", automatic[0], automatic[1]}));
-  const auto trained = check_exit(0, f.troupe_here({"train", "job.yaml", automatic[0], automatic[1]}));
-  BOOST_TEST(has(planned.out, "passes: " + passes_in(trained.out)), planned.out + trained.out);
-  BOOST_TEST(has(trained.out, "constants measured 2 hours ago by troupe calibrate"), trained.out);
+  for (const std::string processes : {"one", "ranks"}) {
+    BOOST_TEST_INFO_SCOPE("processes " << processes);
+    const std::vector<std::string> set{"--set", "compile=auto",       "--set", "cluster.processes=" + processes,
+                                       "--set", "output=" + processes};
+    std::vector<std::string> plan_words{"plan", "job.yaml"}, train_words{"train", "job.yaml"};
+    for (auto* words : {&plan_words, &train_words}) words->insert(words->end(), set.begin(), set.end());
+    const auto planned = check_exit(0, f.troupe_here(plan_words)), trained = check_exit(0, f.troupe_here(train_words));
+    BOOST_TEST(has(planned.out, "passes: " + passes_in(trained.out)), planned.out + trained.out);
+    BOOST_TEST(has(trained.out, "constants measured 2 hours ago by troupe calibrate"), trained.out);
+  }
 
-  const std::vector<std::string> open{"--set", "parallel={ranks: 2, data: auto, tensor: auto}", "--set",
-                                      "train_batch_size=8", "--set", "output=auto"};
+  const std::vector<std::string> open{
+      "--set", "parallel={ranks: 2, data: auto, tensor: auto}", "--set", "train_batch_size=8", "--set", "output=auto"};
   std::vector<std::string> plan_words{"plan", "job.yaml", "--degrees"}, train_words{"train", "job.yaml"};
   for (auto* words : {&plan_words, &train_words}) words->insert(words->end(), open.begin(), open.end());
   const auto listed = check_exit(0, f.troupe_here(plan_words)), chose = check_exit(0, f.troupe_here(train_words));

@@ -148,8 +148,10 @@ BOOST_AUTO_TEST_CASE(a_kept_file_that_cannot_be_read_is_refused_with_its_line) {
   auto text = scratch_folder::read(path.path());
   text.replace(text.find("launch_s"), 8, "lunch_s");
   f.folder.write("cache/troupe/" + path.path().filename().string(), text);
-  const auto r = check_exit(2, f.troupe_here({"plan", "job.yaml"}));
-  BOOST_TEST(has(r.err, "unknown key lunch_s"), r.err);
+  for (const char* command : {"plan", "train"}) {
+    const auto r = check_exit(2, f.troupe_here({command, "job.yaml"}));
+    BOOST_TEST(has(r.err, "unknown key lunch_s"), r.err);
+  }
   BOOST_TEST(has(check_exit(2, f.troupe_here({"calibrate", "--out", "a.yaml"})).err, "--out would do nothing here"));
   const auto beside_fit = f.troupe_here({"calibrate", "--fit", "a.csv", "--hardware", "h100", "--disk", "."});
   BOOST_TEST(has(check_exit(2, beside_fit).err, "--disk would do nothing here"));

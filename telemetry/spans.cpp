@@ -14,6 +14,7 @@ std::vector<rank_spans> spans_of(const plan::timeline& predicted) {
   for (size_t r = 0; r < predicted.plans.size(); ++r) {
     auto& rank = out.emplace_back(rank_spans{.plan = predicted.plans[r], .spans = {}});
     for (const auto& x : predicted.ranks[r].instructions) rank.spans.push_back({ns(x.start_s), ns(x.end_s)});
+    rank.told_others.assign(rank.spans.size(), false);
   }
   return out;
 }

@@ -70,7 +70,7 @@ job::model_of_kept tune_constants::model_for(const config::job_config& c) const 
   if (kept)
     if (auto by = job::model_by(*kept, c.parameter_dtype(), usual, c.swap_folder(), core::unix_seconds()))
       return std::move(*by);
-  return {usual, "usual rates of a CPU"};
+  return {usual, false, "usual rates of a CPU"};
 }
 
 core::result<tune_constants> constants_of_machine(const std::filesystem::path& program,

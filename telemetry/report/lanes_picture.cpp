@@ -181,16 +181,4 @@ size_t lanes_picture::num_ranks() const {
   return all.size();
 }
 
-std::vector<rank_spans> spans_of(const plan::timeline& predicted) {
-  std::vector<rank_spans> out;
-  for (size_t i = 0; i < predicted.plans.size(); ++i) {
-    rank_spans r{.plan = predicted.plans[i], .spans = {}};
-    for (const auto& at : predicted.ranks[i].instructions)
-      r.spans.push_back({std::llround(at.start_s * 1e9), std::llround(at.end_s * 1e9)});
-    r.told_others.assign(r.spans.size(), false);
-    out.push_back(std::move(r));
-  }
-  return out;
-}
-
 }  // namespace troupe::telemetry

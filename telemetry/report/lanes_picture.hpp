@@ -108,7 +108,4 @@ class lanes_picture {
   std::vector<picture_mark> marks_;
 };
 
-/// Returns the times of a predicted step, which begins at 0.
-std::vector<rank_spans> spans_of(const plan::timeline& predicted);
-
 }  // namespace troupe::telemetry

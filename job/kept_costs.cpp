@@ -269,7 +269,7 @@ std::optional<model_of_kept> model_by(const kept_costs& kept, core::dtype type, 
                                       const fs::path& swap_folder, double now_s) {
   const auto* const found = kept.find(type);
   if (found == nullptr) return std::nullopt;
-  model_of_kept out{plan::measured_model(found->median, usual), false, {}};
+  model_of_kept out{plan::measured_model(found->median, usual), false, {}, *found};
   if (kept.disk && are_on_one_disk(kept.disk->folder, swap_folder)) {
     out.costs.disk_read_bytes_per_s = kept.disk->read_bytes_per_s;
     out.costs.disk_bytes_per_s = kept.disk->written_bytes_per_s;

@@ -79,6 +79,8 @@ struct model_of_kept {
   plan::cost_model costs;
   bool knows_disk = false;  ///< true: `costs` has measured rates of the swap folder's disk
   std::string source;       ///< where the rates come from, as "measured 2 hours ago by troupe calibrate on 2 cores"
+  /// The constants with the spread of their measurements; nullopt: `costs` has usual rates.
+  std::optional<costs_of_type> spread = std::nullopt;
 };
 
 /// Returns the cost model of a job on the CPU with parameters of this type; nullopt: this type was not measured.

@@ -24,9 +24,10 @@ core::result<std::optional<job::model_of_kept>> kept_costs_of(const config::job_
 }
 
 chosen_costs costs_by(const std::optional<job::model_of_kept>& kept, const config::job_config& c) {
-  if (kept) return {kept->costs, "constants " + kept->source};
+  if (kept) return {kept->costs, "constants " + kept->source, kept->spread};
   const bool is_cpu = c.device == core::device_kind::cpu;
-  return {job::usual_costs(c), is_cpu ? "usual rates of a CPU; troupe calibrate measures this machine's" : ""};
+  return {job::usual_costs(c), is_cpu ? "usual rates of a CPU; troupe calibrate measures this machine's" : "",
+          std::nullopt};
 }
 
 core::result<chosen_costs> costs_of(const config::job_config& c, const rate_arguments& a,

@@ -17,6 +17,8 @@ namespace troupe::apps {
 struct chosen_costs {
   plan::cost_model costs;
   std::string source;  ///< where they come from, as a clause: "usual rates of a CPU (troupe calibrate ...)"
+  /// Kept constants with the spread of their measurements; nullopt: other rates.
+  std::optional<job::costs_of_type> spread = std::nullopt;
 };
 
 /// Returns the identity of this machine and program, by which measured constants are kept.

@@ -59,7 +59,8 @@ uint64_t parameters_of(const plan::rank_plan& p) {
 }  // namespace
 
 std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
-                         const plan::timeline* saving, const std::string& source) {
+                         const plan::timeline* saving, const std::string& source,
+                         const std::optional<job::predicted_interval>& interval) {
   const auto& p = *timeline.plans[mine];
   const auto& t = timeline.ranks[mine];
   const auto moved = plan::traffic_of(p);
@@ -87,6 +88,14 @@ std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline
              {"hidden_s", disk.hidden_s},
              {"exposed_s", disk.exposed_s}}},
            {"memory", memory_json(timeline)}};
+  if (interval) {
+    json most = json::array();
+    for (const auto& one : interval->matter_most)
+      most.push_back({{"constant", one.constant}, {"percent", one.percent}});
+    out["predicted"]["low_s"] = interval->low_s;
+    out["predicted"]["high_s"] = interval->high_s;
+    out["predicted"]["matter_most"] = std::move(most);
+  }
   if (saving != nullptr) out["saving"] = {{"step_s", saving->step_s}, {"memory", memory_json(*saving)}};
   return out.dump(2) + "\n";
 }

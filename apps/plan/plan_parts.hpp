@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "apps/base/output_form.hpp"
@@ -9,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "job/blueprint.hpp"
+#include "job/predicted_interval.hpp"
 #include "plan/choose/cost.hpp"
 
 namespace troupe::apps {
@@ -55,11 +57,16 @@ std::string estimate_summary(const job::blueprint& b, const plan::cost_model& co
 /// Returns the efficiency that ZeRO-Infinity's bandwidth model predicts, a line for each kind of state.
 std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& costs);
 
+/// Returns a line with the interval of a predicted step and the constants that matter most.
+std::string interval_summary(const job::predicted_interval& interval);
+
 /// Returns the memory of each rank by owner (or of one rank of each class of equal ranks, with the number of ranks),
 /// the predicted step of the plan with index `mine`, the instructions and idle time of its lanes, and its disk traffic.
-/// `saving` is the timeline of a step in which a checkpoint is saved; null: the job saves none.
+/// `saving` is the timeline of a step in which a checkpoint is saved; null: the job saves none. `interval`: nullopt if
+/// the constants are not of this machine.
 std::string plan_as_json(const job::blueprint& b, const plan::timeline& timeline, uint32_t mine,
-                         const plan::timeline* saving, const std::string& source);
+                         const plan::timeline* saving, const std::string& source,
+                         const std::optional<job::predicted_interval>& interval);
 
 /// Returns a page with the lanes of the predicted step, and tables of times and of memory by owner. `of` names the job;
 /// `source` says where the rates come from, as a clause.

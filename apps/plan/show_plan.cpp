@@ -103,8 +103,19 @@ void show_row_tiles(const job::blueprint& b) {
   show_tiles_of(b, *mlp, "each MLP", "the input of its activation is", of_token);
 }
 
+/// Returns the interval of the predicted step; nullopt by other rates than kept constants of this machine, and for
+/// plans with so many instructions that predicting them for each constant would take long.
+std::optional<job::predicted_interval> interval_of_step(const shown_plans& shown, const chosen_costs& by) {
+  constexpr size_t most_instructions = 200'000;
+  size_t instructions = 0;
+  for (const auto& p : shown.plans) instructions += p->instructions.size();
+  if (!by.spread || instructions > most_instructions) return std::nullopt;
+  return job::interval_of([&](const plan::cost_model& c) { return shown.predicted(c).step_s; }, by.costs, *by.spread);
+}
+
 void show_summary(const job::blueprint& b, const shown_plans& shown, const plan::timeline& timeline,
-                  const plan::cost_model& costs, const std::string& source) {
+                  const plan::cost_model& costs, const std::string& source,
+                  const std::optional<job::predicted_interval>& interval) {
   const auto& mine = *shown.plans[shown.mine];
   std::printf("%s", plan::memory_summary(timeline).c_str());
   if (b.pipeline.is_cut()) std::printf("%s%s", stages_summary(b).c_str(), moves_summary(b).c_str());
@@ -128,6 +139,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
                 costs.device_bytes_per_s / 1e9, costs.link_bytes_per_s / 1e9);
   } else {
     std::printf("by %s\n", source.c_str());
+    if (interval) std::printf("%s", interval_summary(*interval).c_str());
   }
   if (!b.early.note.empty()) std::printf("%s\n", b.early.note.c_str());
   if (const auto tiers = plan::tiers_as_text(timeline, shown.mine); !tiers.empty()) {
@@ -239,7 +251,9 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   if (a.form == output_form::json) {
     std::optional<plan::timeline> saved;
     if (!saving.plans.empty() && !a.saving) saved = saving.predicted(costs);
-    std::printf("%s", plan_as_json(*b, timeline, shown.mine, saved ? &*saved : nullptr, chosen->source).c_str());
+    std::printf("%s", plan_as_json(*b, timeline, shown.mine, saved ? &*saved : nullptr, chosen->source,
+                                   interval_of_step(shown, *chosen))
+                          .c_str());
   } else if (a.estimate) {
     std::printf("%s", estimate_summary(*b, costs).c_str());
   } else if (a.format == "table") {
@@ -251,7 +265,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   } else if (a.format == "perfetto") {
     std::printf("%s", plan::as_perfetto(timeline).c_str());
   } else {
-    show_summary(*b, shown, timeline, costs, chosen->source);
+    show_summary(*b, shown, timeline, costs, chosen->source, interval_of_step(shown, *chosen));
     if (const auto adapters = job::adapters_sentence(*b->tensor.whole); !adapters.empty())
       std::printf("%s\n", adapters.c_str());
     if (const uint32_t end = mine.table().first_trained_unit(); end > plan::first_of_model(*mine.layout))

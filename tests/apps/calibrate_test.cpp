@@ -72,7 +72,12 @@ BOOST_AUTO_TEST_CASE(a_plan_is_predicted_by_kept_constants_and_says_how_old_they
   f.keep(made_up());
   const auto kept = f.json_of({"plan", "job.yaml"});
   BOOST_TEST(has(kept.at("rates").get<std::string>(), "constants measured 2 hours ago by troupe calibrate"));
-  BOOST_TEST(kept.at("predicted").at("step_s") != usual.at("predicted").at("step_s"));
+  const auto& step = kept.at("predicted");
+  BOOST_TEST(step.at("step_s") != usual.at("predicted").at("step_s"));
+  BOOST_TEST(!usual.at("predicted").contains("low_s"));
+  BOOST_TEST(step.at("low_s").get<double>() < step.at("step_s").get<double>());
+  BOOST_TEST(step.at("high_s").get<double>() > step.at("step_s").get<double>());
+  BOOST_TEST(step.at("matter_most").size() == 3U);
   auto slower = made_up();
   slower.product_flops_per_s /= 100;
   f.keep(slower);
@@ -80,6 +85,8 @@ BOOST_AUTO_TEST_CASE(a_plan_is_predicted_by_kept_constants_and_says_how_old_they
              5 * kept.at("predicted").at("step_s").get<double>());
   const auto text = check_exit(0, f.troupe_here({"plan", "job.yaml"})).out;
   BOOST_TEST(has(text, "by constants measured 2 hours ago by troupe calibrate on "), text);
+  BOOST_TEST(has(text, "80 % of runs are expected within "), text);
+  BOOST_TEST(has(text, "1 % more of the constants that matter most: "), text);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_chooses_by_kept_constants_what_the_plan_tells) {

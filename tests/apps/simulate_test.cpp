@@ -177,7 +177,12 @@ BOOST_AUTO_TEST_CASE(a_trace_shows_every_step_and_the_fault) {
   const auto events = json::parse(scratch_folder::read(f.folder / "t.json")).at("traceEvents");
   std::set<int> steps, ranks;
   size_t faults = 0;
+  uint64_t most_activations = 0;
   for (const auto& e : events) {
+    if (e.at("ph") == "C") {
+      for (const auto& [owner, bytes] : e.at("args").items()) BOOST_TEST(bytes.get<int64_t>() >= 0, owner);
+      most_activations = std::max(most_activations, e.at("args").at("activations").get<uint64_t>());
+    }
     if (e.at("ph") == "i") {
       ++faults;
       BOOST_TEST(e.at("name") == "fault: rank 1 dies when update starts in step 2");
@@ -189,6 +194,11 @@ BOOST_AUTO_TEST_CASE(a_trace_shows_every_step_and_the_fault) {
     BOOST_TEST(e.at("dur").get<double>() >= 0);
   }
   BOOST_TEST(faults == 1U);
+  uint64_t peak = 0;
+  const auto found_peaks = found(f, {}, {}).at("memory");
+  for (const auto& x : found_peaks)
+    if (x.at("owner") == "activations") peak = x.at("peak_bytes");
+  BOOST_TEST(most_activations == peak);
   BOOST_TEST((steps == std::set<int>{0, 1}));
   BOOST_TEST((ranks == std::set<int>{0, 1}));
   const auto nowhere = check_exit(1, simulated(f, {"--trace", "nowhere/t.json"}));

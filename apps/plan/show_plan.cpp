@@ -227,7 +227,9 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   const auto training = plans_to_show(b->train, a.rank);
   if (!training) return failed(training.error());
   shown_plans saving;
-  if (const bool saves = loaded->config.checkpoint.is_on() || a.saving; saves) {
+  const auto& checkpoint = loaded->config.checkpoint;
+  // A job of several processes keeps its states in their memory, through the same staging.
+  if (const bool saves = checkpoint.is_on() || checkpoint.memory.every_steps > 0 || a.saving; saves) {
     auto written = b->write(plan::plan_choice::train_saving);
     if (!written) return failed(written.error());
     auto to_show = plans_to_show(*written, a.rank);

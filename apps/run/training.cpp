@@ -214,7 +214,8 @@ class training {
     std::vector<std::shared_ptr<const plan::rank_plan>> plans;  // the session owns them
     for (uint32_t r = 0; r < ranks; ++r) plans.emplace_back(std::shared_ptr<void>(), &session_->training_plan(r));
     uint64_t bytes = 0;
-    for (const auto& m : end.memory) bytes += m.resident.total() + m.activations_peak_bytes;
+    // The plan of a step without a checkpoint is predicted, so that staging for checkpoints is on neither side.
+    for (const auto& m : end.memory) bytes += m.resident.total() - m.resident.staging + m.activations_peak_bytes;
     end.step_foretold =
         compared(figures_of(plan::predict(plans, costs.costs)), end.steps_to_compare, bytes, costs.source);
   }

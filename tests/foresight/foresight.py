@@ -73,7 +73,8 @@ def run(folder, env):
     end = next(x for x in lines if x.get("event") == "end")
     quarter = len(steps) // 4
     return (statistics.median(steps), (steps[-1 - quarter] - steps[quarter]) / statistics.median(steps),
-            sum(one["total"] for one in end["memory"]["host"]), end["process_peak_bytes"])
+            sum(size for one in end["memory"]["host"] for key, size in one.items() if key not in ("rank", "total")),
+            end["process_peak_bytes"])
 
 
 def show_some(jobs, scratch, env):

@@ -155,6 +155,7 @@ void opened_run::tell_spike(const actors::loss_spike& s) {
 // `is_over` returns true, so that the run's last states can be saved without delay.
 core::result<void> opened_run::evaluate(uint64_t step, const std::function<bool()>& is_over) {
   last_evaluated_.reset();
+  end_.steps_to_compare.note_evaluation();
   bool is_whole = true, is_first = true;
   for (const std::string& set : session_.validation_sets()) {
     TROUPE_ASSIGN(is_whole, evaluate_set(set, is_first, step, is_over));

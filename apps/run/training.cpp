@@ -200,16 +200,10 @@ class training {
 
   /// Stores the predicted step in `end`, beside what was measured, or why there is none.
   void foretell(end_summary& end) const {
-    constexpr uint32_t most_ranks = 64;
     const uint32_t ranks = session_->training_plan(0).options().ranks();
     if (end.trained == 0) return;
-    if (ranks > most_ranks) {
-      end.not_foretold = fmt::format(
-          "the step is not predicted: a run of up to {} ranks is, and this one has {}; troupe simulate "
-          "predicts any number",
-          most_ranks, ranks);
-      return;
-    }
+    end.not_foretold = not_foretold_text(ranks);
+    if (!end.not_foretold.empty()) return;
     const auto costs = costs_by(kept_costs_, *config_);
     std::vector<std::shared_ptr<const plan::rank_plan>> plans;  // the session owns them
     for (uint32_t r = 0; r < ranks; ++r) plans.emplace_back(std::shared_ptr<void>(), &session_->training_plan(r));

@@ -52,11 +52,13 @@ std::string figures_json(const step_figures& f) {
 }  // namespace
 
 void compared_steps::add(const actors::step_report& r) {
+  const bool follows_evaluation = std::exchange(follows_evaluation_, false);
   if (r.first_of_plan) {
     const uint64_t plans = plans_ + 1;
     *this = {};
     plans_ = plans;
   }
+  if (follows_evaluation) return;
   if (r.skipped || r.saved || r.spike) return;
   if (cold_ < first_steps) {
     ++cold_;
@@ -70,7 +72,16 @@ step_figures compared_steps::figures(uint64_t memory_bytes) const {
   auto seconds = seconds_;
   const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
   std::ranges::nth_element(seconds, middle);
-  return {*middle, means_.exposed_s, means_.io.stalled_s, memory_bytes, means_.division};
+  auto division = means_.division;
+  division.idle_s += means_.control.between_s;
+  return {*middle, means_.exposed_s, means_.io.stalled_s, memory_bytes, std::move(division)};
+}
+
+std::string not_foretold_text(uint32_t ranks) {
+  if (ranks <= most_foretold_ranks) return {};
+  return fmt::format(
+      "the step is not predicted: a run of up to {} ranks is, and this one has {}; troupe simulate predicts any number",
+      most_foretold_ranks, ranks);
 }
 
 step_figures figures_of(const plan::timeline& t) {

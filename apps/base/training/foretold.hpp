@@ -17,14 +17,16 @@ struct step_figures {
   double exposed_s = 0;       ///< communication that nothing hides, mean over the ranks
   double disk_s = 0;          ///< swaps that neither the compute nor the shard lane hides, mean over the ranks
   uint64_t memory_bytes = 0;  ///< peak of all ranks
-  telemetry::step_division division = {};
+  telemetry::step_division division = {};  ///< of a run: `idle_s` includes the time between steps
 };
 
 /// The steps of a run that are held against the prediction: those of its last plan but the first two, when caches and
-/// pages are cold, without steps that were skipped, undone or took a checkpoint.
+/// pages are cold, without steps that were skipped, undone or took a checkpoint, or that followed an evaluation.
 class compared_steps {
  public:
   void add(const actors::step_report& r);
+  /// Leaves out the next step, which finds caches and windows as an evaluation has left them.
+  void note_evaluation() { follows_evaluation_ = true; }
   /// Returns the figures: the median of the steps' seconds, and means. Requires steps.
   [[nodiscard]] step_figures figures(uint64_t memory_bytes) const;
   [[nodiscard]] uint64_t number() const { return number_; }
@@ -35,6 +37,7 @@ class compared_steps {
   std::vector<double> seconds_;  // of the first steps, up to a limit
   telemetry::step_summary means_;
   uint64_t number_ = 0, cold_ = 0, plans_ = 0;
+  bool follows_evaluation_ = false;
 };
 
 /// A prediction beside what a run measured.
@@ -49,6 +52,12 @@ struct foretold {
 inline constexpr size_t least_compared_steps = 3;
 /// Relative difference of predicted and measured step beyond which the kind of instruction to blame is named.
 inline constexpr double largest_unnamed_difference = 0.15;
+
+/// Largest number of ranks of a run whose step is predicted at its end.
+inline constexpr uint32_t most_foretold_ranks = 64;
+
+/// Returns the sentence that says why the step of a run of this many ranks is not predicted; empty: it is.
+std::string not_foretold_text(uint32_t ranks);
 
 /// Returns the figures of a predicted step, by the definitions of measured ones.
 step_figures figures_of(const plan::timeline& predicted);

@@ -246,13 +246,15 @@ std::string end_json(const end_summary& e) {
       json_string(io.waited_for));
   out += fmt::format(
       ",\"communication_s\":{},\"exposed_s\":{},\"overlap\":{},\"compute_idle_s\":{},\"control\":{},\"work\":{}{},"
-      "\"foretold\":{},\"checkpoints\":{{\"written\":{},\"failed\":{},\"skipped\":{},\"bytes\":{},\"seconds\":{},"
+      "\"foretold\":{},\"not_foretold\":{},\"checkpoints\":{{\"written\":{},\"failed\":{},\"skipped\":{},\"bytes\":{},"
+      "\"seconds\":{},"
       "\"waited_seconds\":{}}},\"trace\":{},\"report\":{},\"not_recorded\":{},\"output\":{},\"model\":{},"
       "\"sample\":{}}}\n",
       json_number(e.lanes.communication_s), json_number(e.lanes.exposed_s), telemetry::overlap_json(e.lanes.overlap),
       json_number(e.lanes.idle_s[1]), control_json(e.lanes), work_json(e.lanes.work, e.units, e.peak_flops),
       e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "",
-      e.step_foretold ? foretold_json(*e.step_foretold) : "null", e.checkpoints.written, e.checkpoints.failed,
+      e.step_foretold ? foretold_json(*e.step_foretold) : "null",
+      e.not_foretold.empty() ? "null" : json_string(e.not_foretold), e.checkpoints.written, e.checkpoints.failed,
       e.checkpoints.skipped, e.checkpoints.bytes, json_number(e.checkpoints.seconds),
       json_number(e.checkpoints.waited_seconds), json_string(e.trace_file), json_string(e.report_file),
       e.num_not_recorded, json_string(e.output_folder), json_string(e.model_place), json_string(e.sample));

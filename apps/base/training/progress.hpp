@@ -89,8 +89,8 @@ struct end_summary {
   std::vector<std::string> units;         ///< [unit]: name of the model's unit
   compared_steps steps_to_compare;        ///< the steps that the prediction is held against
   std::optional<foretold> step_foretold;  ///< the predicted step beside these; nullopt: none was predicted
-  std::string not_foretold;               ///< reason why no step was predicted
-  double peak_flops = 0;                  ///< measured rate of one rank's core in operations per second; 0: unknown
+  std::string not_foretold;  ///< sentence that says why no step was predicted; empty: one was, or none was trained
+  double peak_flops = 0;     ///< measured rate of one rank's core in operations per second; 0: unknown
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
   std::string no_sample;            ///< reason why a requested text sample is missing

@@ -198,6 +198,16 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_its_predicted_step_beside_the_measured_
   BOOST_TEST(end.at("rates") == plan.at("rates"));
 }
 
+BOOST_AUTO_TEST_CASE(a_run_whose_passes_change_compares_the_steps_of_its_last_plan) {
+  const command_folder f(
+      replaced(smallest, "steps: 6", "steps: 12") +
+      "compile: {deepcompile: true, schedule: [{step: 0, passes: []}, {step: 5, passes: [prefetch]}]}\n");
+  const auto out = check_exit(0, f.troupe({"train", "job.yaml", "--json"})).out;
+  const auto end = nlohmann::json::parse(out.substr(out.rfind("{\"event\":\"end\""))).at("foretold");
+  BOOST_TEST(end.at("of_last_plan") == true);
+  BOOST_TEST(end.at("steps") == 5);  // of seven steps with the second plan, all but the first two
+}
+
 BOOST_AUTO_TEST_CASE(a_run_does_not_compare_the_steps_after_its_evaluations) {
   const auto compared = [](const std::string& more) {
     const auto held_out = replaced(smallest, "corpus.txt", "corpus.txt, validation_fraction: 0.1");

@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(every_constant_has_a_name_of_its_own_a_unit_and_a_meaning) 
     BOOST_TEST(!c.meaning.empty(), c.name);
   }
   BOOST_TEST(names.size() == machine_constants().size());
-  BOOST_TEST(sizeof(troupe::plan::machine_costs) == machine_constants().size() * sizeof(double));
+  // All fields are constants but product_lost, which cards have and no machine measures.
+  BOOST_TEST(sizeof(troupe::plan::machine_costs) == (machine_constants().size() + 1) * sizeof(double));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

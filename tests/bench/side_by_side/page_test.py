@@ -133,7 +133,7 @@ class Degrees(unittest.TestCase):
         text = degrees.page(r)
         self.assertIn("| deep and narrow, 2 ranks | data 2, tensor 2 | data 2 | **1.10 (1.00 to 1.20) missed** | 1.05 | 3.0 | 1.0 |", text)
         self.assertIn("| deep and narrow, 2 ranks | tensor 2 | 20.0 | 120.0 |", text)
-        self.assertIn("| deep and narrow, 2 ranks | pipeline 2 | 20.0 |  | too many stages |", text)
+        self.assertIn("| deep and narrow, 2 ranks | pipeline 2 | 20.0 | too many stages |", text)
 
 
 class Pipelines(unittest.TestCase):

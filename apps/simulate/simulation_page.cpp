@@ -40,7 +40,7 @@ std::string simulation_as_page(const simulation& s, const std::string& of) {
   telemetry::lanes_page page;
   page.title = "Simulated: " + core::printable_line(of);
   std::string ranks = simulated_ranks_text(s);
-  std::ranges::replace(ranks, '\n', ',');
+  if (const auto line = ranks.find('\n'); line != std::string::npos) ranks.replace(line, 1, "; ");
   page.summary = std::move(ranks) + "; " + step_text(s) + "; " + mfu_text(s) + ".";
   page.notes.push_back(s.faulty ? "The lanes are those of the run with all faults; a red line is a fault."
                                 : "The actors of the ranks ran on a virtual clock; nothing was computed.");

@@ -140,7 +140,7 @@ bench: setup ## runs Troupe, PyTorch and DeepSpeed in turn and writes docs/bench
 	@ninja -C build/release -j $(JOBS) control_steps
 	@python3 tests/bench/growth.py build/release/troupe build/release/tests/control/control_steps --out docs/benchmarks
 
-foresight: build ## calibrates this machine, predicts eight jobs, trains them, and prints both; the errors on tables (TABLES=FOLDER)
+foresight: build ## calibrates this machine, predicts thirteen jobs, trains them, and prints both; the errors on tables (TABLES=FOLDER)
 	@python3 tests/foresight/foresight.py
 
 tune-grid: build ## tunes three small models, once over the full grid and once as users do, and compares picks and times (long; ARGS: names of models)

@@ -265,11 +265,19 @@ std::string age_text(double seconds) {
   return seconds < day_s ? text(hour_s, "hour") : text(day_s, "day");
 }
 
+plan::machine_costs within_a_step(plan::machine_costs alone) {
+  using m = plan::machine_costs;
+  for (double m::*rate : {&m::product_flops_per_s, &m::attention_flops_per_s, &m::attention_backward_flops_per_s,
+                          &m::elementwise_bytes_per_s, &m::activation_bytes_per_s, &m::loss_bytes_per_s})
+    alone.*rate /= in_step_factor;
+  return alone;
+}
+
 std::optional<model_of_kept> model_by(const kept_costs& kept, core::dtype type, const plan::cost_model& usual,
                                       const fs::path& swap_folder, double now_s) {
   const auto* const found = kept.find(type);
   if (found == nullptr) return std::nullopt;
-  model_of_kept out{plan::measured_model(found->median, usual), false, {}, *found};
+  model_of_kept out{plan::measured_model(within_a_step(found->median), usual), false, {}, *found};
   if (kept.disk && are_on_one_disk(kept.disk->folder, swap_folder)) {
     out.costs.disk_read_bytes_per_s = kept.disk->read_bytes_per_s;
     out.costs.disk_bytes_per_s = kept.disk->written_bytes_per_s;

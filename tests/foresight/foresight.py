@@ -73,7 +73,7 @@ def run(folder, env):
     end = next(x for x in lines if x.get("event") == "end")
     quarter = len(steps) // 4
     return (statistics.median(steps), (steps[-1 - quarter] - steps[quarter]) / statistics.median(steps),
-            sum(size for one in end["memory"]["host"] for key, size in one.items() if key not in ("rank", "total")),
+            sum(size for one in end["memory"]["host"] for key, size in one.items() if key not in ("rank", "total", "swapped")),
             end["process_peak_bytes"])
 
 
@@ -101,7 +101,7 @@ def show_jobs():
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
         scratch = pathlib.Path(scratch)
         env = os.environ | {"XDG_CACHE_HOME": str(scratch / "cache")}
-        machine = json.loads(troupe("calibrate", "--json", env=env))
+        machine = json.loads(troupe("calibrate", "--disk", str(scratch), "--json", env=env))
         print(f"{machine['processor']}, {machine['cores']} cores; other programs used {100 * machine['share_of_others']:.1f} % of them")
         if machine["kept"] is None:
             print(f"not calibrated: {machine['why_not_kept']}")

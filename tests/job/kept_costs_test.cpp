@@ -124,8 +124,11 @@ BOOST_AUTO_TEST_CASE(a_cost_model_has_the_constants_of_its_type_and_says_how_old
   auto costs = some_costs();
   const plan::cost_model usual;
   const auto model = *check_ok(job::model_by(costs, core::dtype::bf16, usual, "", costs.measured_at_s + 7300));
-  BOOST_TEST((model.costs.machine == costs.types[1].median));
-  BOOST_TEST(model.costs.flops_per_s == costs.types[1].median.product_flops_per_s);
+  const auto& alone = costs.types[1].median;
+  BOOST_TEST((model.costs.machine == job::within_a_step(alone)));
+  BOOST_TEST(model.costs.flops_per_s == alone.product_flops_per_s / job::in_step_factor);
+  BOOST_TEST(model.costs.machine.copy_bytes_per_s == alone.copy_bytes_per_s);
+  BOOST_TEST((*model.spread == costs.types[1]));
   BOOST_TEST(model.costs.latency_s == costs.types[1].median.wakeup_s);
   BOOST_TEST(model.costs.disk_bytes_per_s == usual.disk_bytes_per_s);
   BOOST_TEST(model.source == "measured 2 hours ago by troupe calibrate on 2 cores");
